@@ -1,0 +1,59 @@
+//! A frame as bytes: what is stored, sent and hashed.
+
+use super::envelope::{Envelope, Given, members_of};
+use super::error::FrameError;
+use super::{Frame, StreamId};
+
+/// A frame's JSON exactly as it was given, and its envelope. The payload is JSON, and more is not known of it: that is
+/// for [`RawFrame::decode`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawFrame {
+    bytes: Vec<u8>,
+    envelope: Envelope,
+}
+
+impl RawFrame {
+    pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, FrameError> {
+        let bytes = bytes.into();
+        let envelope = Given::read(&members_of(&bytes)?)?.complete()?;
+        Ok(Self { bytes, envelope })
+    }
+
+    /// The payload by its type. A type that is not known keeps its members undecoded.
+    pub fn decode(&self) -> Result<Frame, FrameError> {
+        Frame::read(self.text(), &self.envelope)
+    }
+
+    pub fn id(&self) -> &str {
+        &self.envelope.id
+    }
+
+    pub fn stream(&self) -> &StreamId {
+        &self.envelope.stream
+    }
+
+    pub fn timestamp_ms(&self) -> u64 {
+        self.envelope.timestamp_ms
+    }
+
+    pub fn seq(&self) -> u64 {
+        self.envelope.seq
+    }
+
+    /// The type as written, which may be an old name of it.
+    pub fn type_name(&self) -> &str {
+        &self.envelope.type_name
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).expect("checked when parsed, and unchanged since")
+    }
+}

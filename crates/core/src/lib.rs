@@ -1,0 +1,21 @@
+//! The words of enjamb and the decisions made with them.
+//!
+//! Everything here takes values and returns values: no disk, no clock, no randomness, no environment. Time, ids and
+//! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
+
+mod digest;
+pub mod frame;
+mod id;
+pub mod limits;
+pub mod order;
+mod problem;
+mod stream;
+mod time;
+
+pub use digest::{Digest, Hasher};
+pub use frame::{Body, Completion, Draft, Frame, FrameError, Json, RawFrame, artifact_mentions};
+pub use id::{ArtifactId, CommitId, IdKind, IdPrefix, ParseIdError};
+pub use order::{Mark, MarkKey, Refusal, Rule, Scope, admit, marks};
+pub use problem::ErrorKind;
+pub use stream::{ParseStreamError, StreamId, StreamKind};
+pub use time::{ParseTimestampError, Timestamp};

@@ -1,0 +1,284 @@
+//! Marks: the facts that admitted frames leave behind, so that the next frame is judged without reading history.
+//!
+//! A frame's marks follow from the frame alone. Setting a mark twice keeps the later value, so folding a log in order,
+//! from any point whose marks are kept, always gives the same marks.
+
+use crate::frame::{
+    ArtifactBody, Body, ContextBody, ContinuityBody, Frame, Policy, RawFrame, SessionBody, TaskBody, artifact_mentions,
+};
+use crate::{ArtifactId, CommitId, Digest, StreamId};
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub scope: Scope,
+    pub key: MarkKey,
+    /// Of the keys that can be unset again, the empty value says that they are.
+    pub value: String,
+}
+
+/// Where a fact holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    Stream(StreamId),
+    Store,
+}
+
+/// What a fact is about. The scope and the value are given with each.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MarkKey {
+    /// Stream: a session is over; its reason.
+    Ended,
+    /// Stream: the id of the message at this seq.
+    Message(u64),
+    /// Stream: the seq of the message with this id.
+    MessageId(String),
+    /// Stream, as are all of runs and jobs: the seq at which it happened.
+    RunSpawned(String),
+    RunDecided(String),
+    RunCompiled(String),
+    RunEnded(String),
+    JobSpawned(String),
+    JobEnded(String),
+    /// Stream: the name of the tool that a call started.
+    ToolStarted(String),
+    /// Stream: the seq at which a call ended or failed.
+    ToolEnded(String),
+    /// Stream: the last call that a tool of this name was started for.
+    RunningTool(String),
+    /// Stream: the seq at which it happened.
+    TaskSpawned,
+    /// Stream: the last status.
+    TaskEnded,
+    /// Store: the hex of the artifact that a tag names; empty when removed.
+    Tag(String),
+    /// Store: `default`, `pin`, `replicate`, or `ephemeral:<ttl_ms>:<set at, ms>`.
+    Policy(ArtifactId),
+    /// Store: `1`; empty when something mentioned the artifact since.
+    Condemned(ArtifactId),
+    /// Store: `1`; empty when the bytes were written again.
+    Dropped(ArtifactId),
+    /// Store: the hex digest of the commit's payload.
+    Commit(CommitId),
+    /// Store: the id of the commit that a ref names; empty when removed.
+    Ref(String),
+}
+
+impl MarkKey {
+    /// The key as an index keeps it: one tag byte, then the text of what it is about. Tags are never reused.
+    ///
+    /// ```text
+    /// 01 Ended          06 RunCompiled   0b ToolEnded     10 Policy (64 hex)
+    /// 02 Message (*)    07 RunEnded      0c RunningTool   11 Condemned (64 hex)
+    /// 03 MessageId      08 JobSpawned    0d TaskSpawned   12 Dropped (64 hex)
+    /// 04 RunSpawned     09 JobEnded      0e TaskEnded     13 Commit (ctx-…)
+    /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
+    /// (*) eight bytes, big-endian, so that the messages of a stream are found in order
+    /// ```
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![self.tag()];
+        match self {
+            Self::Message(seq) => bytes.extend(seq.to_be_bytes()),
+            Self::Policy(id) | Self::Condemned(id) | Self::Dropped(id) => bytes.extend(id.to_hex().into_bytes()),
+            Self::Commit(id) => bytes.extend(id.to_string().into_bytes()),
+            Self::Ended | Self::TaskSpawned | Self::TaskEnded => {}
+            Self::MessageId(text)
+            | Self::RunSpawned(text)
+            | Self::RunDecided(text)
+            | Self::RunCompiled(text)
+            | Self::RunEnded(text)
+            | Self::JobSpawned(text)
+            | Self::JobEnded(text)
+            | Self::ToolStarted(text)
+            | Self::ToolEnded(text)
+            | Self::RunningTool(text)
+            | Self::Tag(text)
+            | Self::Ref(text) => bytes.extend(text.as_bytes()),
+        }
+        bytes
+    }
+
+    const fn tag(&self) -> u8 {
+        match self {
+            Self::Ended => 0x01,
+            Self::Message(_) => 0x02,
+            Self::MessageId(_) => 0x03,
+            Self::RunSpawned(_) => 0x04,
+            Self::RunDecided(_) => 0x05,
+            Self::RunCompiled(_) => 0x06,
+            Self::RunEnded(_) => 0x07,
+            Self::JobSpawned(_) => 0x08,
+            Self::JobEnded(_) => 0x09,
+            Self::ToolStarted(_) => 0x0a,
+            Self::ToolEnded(_) => 0x0b,
+            Self::RunningTool(_) => 0x0c,
+            Self::TaskSpawned => 0x0d,
+            Self::TaskEnded => 0x0e,
+            Self::Tag(_) => 0x0f,
+            Self::Policy(_) => 0x10,
+            Self::Condemned(_) => 0x11,
+            Self::Dropped(_) => 0x12,
+            Self::Commit(_) => 0x13,
+            Self::Ref(_) => 0x14,
+        }
+    }
+}
+
+/// The facts that a frame establishes.
+pub fn marks(frame: &RawFrame) -> Vec<Mark> {
+    // What does not decode was never admitted; were it in a log all the same, it still mentions what it mentions.
+    match frame.decode() {
+        Ok(decoded) => marks_of(frame, &decoded),
+        Err(_) => spared(frame),
+    }
+}
+
+pub(super) fn marks_of(raw: &RawFrame, frame: &Frame) -> Vec<Mark> {
+    match &frame.body {
+        Body::Session(body) => [spared(raw), in_stream(frame, session(frame, body))].concat(),
+        Body::Task(body) => [spared(raw), in_stream(frame, task(frame, body))].concat(),
+        Body::Continuity(body) => [spared(raw), in_stream(frame, continuity(frame, body))].concat(),
+        Body::Artifact(body @ (ArtifactBody::ArtifactCondemned(_) | ArtifactBody::ArtifactDropped(_))) => {
+            in_store(artifact(frame, body))
+        }
+        Body::Artifact(body) => [spared(raw), in_store(artifact(frame, body))].concat(),
+        Body::Context(body) => [spared(raw), in_store(context(frame, body))].concat(),
+        Body::Unknown { .. } => spared(raw),
+    }
+}
+
+/// Whoever mentions an artifact needs it: it is no longer condemned.
+fn spared(frame: &RawFrame) -> Vec<Mark> {
+    let mentions = artifact_mentions(frame.bytes()).into_iter();
+    in_store(mentions.map(|id| (MarkKey::Condemned(id), String::new())).collect())
+}
+
+fn in_stream(frame: &Frame, facts: Vec<(MarkKey, String)>) -> Vec<Mark> {
+    facts.into_iter().map(|(key, value)| Mark { scope: Scope::Stream(frame.stream.clone()), key, value }).collect()
+}
+
+fn in_store(facts: Vec<(MarkKey, String)>) -> Vec<Mark> {
+    facts.into_iter().map(|(key, value)| Mark { scope: Scope::Store, key, value }).collect()
+}
+
+fn session(frame: &Frame, body: &SessionBody) -> Vec<(MarkKey, String)> {
+    let seq = || frame.seq.to_string();
+    match body {
+        SessionBody::SessionEnded(ended) => vec![(MarkKey::Ended, ended.reason.clone())],
+        SessionBody::ToolStarted(tool) => vec![
+            (MarkKey::ToolStarted(tool.tool_id.clone()), tool.name.clone()),
+            (MarkKey::RunningTool(tool.name.clone()), tool.tool_id.clone()),
+        ],
+        SessionBody::ToolEnded(tool) => vec![(MarkKey::ToolEnded(tool.tool_id.clone()), seq())],
+        SessionBody::ToolFailed(tool) => vec![(MarkKey::ToolEnded(tool.tool_id.clone()), seq())],
+        SessionBody::SessionStarted(_)
+        | SessionBody::OutputTextDelta(_)
+        | SessionBody::ToolStdout(_)
+        | SessionBody::ToolStderr(_)
+        | SessionBody::ProviderEvent(_)
+        | SessionBody::RequestDumped(_)
+        | SessionBody::RequestStarted(_)
+        | SessionBody::ResponseHeaders(_)
+        | SessionBody::ResponseFirstByte(_)
+        | SessionBody::CheckpointCreated(_)
+        | SessionBody::CheckpointRewound(_)
+        | SessionBody::CheckpointFailed(_)
+        | SessionBody::SkillCatalogUpdated(_)
+        | SessionBody::SkillLoaded(_)
+        | SessionBody::SkillInvoked(_)
+        | SessionBody::SkillWarning(_) => Vec::new(),
+    }
+}
+
+fn task(frame: &Frame, body: &TaskBody) -> Vec<(MarkKey, String)> {
+    match body {
+        TaskBody::TaskSpawned(_) => vec![(MarkKey::TaskSpawned, frame.seq.to_string())],
+        TaskBody::TaskStatusChanged(changed) if changed.status.is_terminal() => {
+            vec![(MarkKey::TaskEnded, changed.status.as_str().to_owned())]
+        }
+        TaskBody::TaskStatusChanged(_)
+        | TaskBody::TaskCancelRequested(_)
+        | TaskBody::TaskCancelled(_)
+        | TaskBody::TaskOutputDelta(_)
+        | TaskBody::TaskStdinWritten(_)
+        | TaskBody::TaskResized(_)
+        | TaskBody::TaskSignalled(_) => Vec::new(),
+    }
+}
+
+fn continuity(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
+    let at_seq = |key| vec![(key, frame.seq.to_string())];
+    match body {
+        ContinuityBody::MessageAppended(_) => vec![
+            (MarkKey::Message(frame.seq), frame.id.clone()),
+            (MarkKey::MessageId(frame.id.clone()), frame.seq.to_string()),
+        ],
+        ContinuityBody::RunSpawned(run) => at_seq(MarkKey::RunSpawned(run.run_session_id.clone())),
+        ContinuityBody::SelectionDecided(run) => at_seq(MarkKey::RunDecided(run.run_session_id.clone())),
+        ContinuityBody::ContextCompiled(run) => at_seq(MarkKey::RunCompiled(run.run_session_id.clone())),
+        ContinuityBody::RunEnded(run) => at_seq(MarkKey::RunEnded(run.run_session_id.clone())),
+        ContinuityBody::JobSpawned(job) => at_seq(MarkKey::JobSpawned(job.job_id.clone())),
+        ContinuityBody::JobEnded(job) => at_seq(MarkKey::JobEnded(job.job_id.clone())),
+        ContinuityBody::ThreadCreated(_)
+        | ContinuityBody::ProviderCursorUpdated(_)
+        | ContinuityBody::CompactionCheckpointCreated(_)
+        | ContinuityBody::CompactionScheduleDecided(_)
+        | ContinuityBody::ToolSideEffects(_)
+        | ContinuityBody::Branched(_)
+        | ContinuityBody::HandoffCreated(_)
+        | ContinuityBody::ThreadReferenced(_)
+        | ContinuityBody::RetrievalDecided(_) => Vec::new(),
+    }
+}
+
+fn artifact(frame: &Frame, body: &ArtifactBody) -> Vec<(MarkKey, String)> {
+    let set = || "1".to_owned();
+    match body {
+        // The bytes are here again, whatever happened to them before.
+        ArtifactBody::ArtifactWritten(written) => {
+            parsed([&written.artifact_id]).map(|id| (MarkKey::Dropped(id), String::new())).collect()
+        }
+        ArtifactBody::ArtifactTagged(tag) => {
+            let target = parsed(&tag.artifact_id).next();
+            vec![(MarkKey::Tag(tag.name.clone()), target.map_or_else(String::new, |id| id.to_hex()))]
+        }
+        ArtifactBody::ArtifactPolicySet(set) => parsed([&set.artifact_id])
+            .map(|id| (MarkKey::Policy(id), policy_value(&set.policy, set.ttl_ms, frame.timestamp_ms)))
+            .collect(),
+        ArtifactBody::ArtifactCondemned(these) => {
+            parsed(&these.artifact_ids).map(|id| (MarkKey::Condemned(id), set())).collect()
+        }
+        ArtifactBody::ArtifactDropped(these) => parsed(&these.artifact_ids)
+            .flat_map(|id| [(MarkKey::Dropped(id), set()), (MarkKey::Condemned(id), String::new())])
+            .collect(),
+    }
+}
+
+fn parsed<'a>(texts: impl IntoIterator<Item = &'a String>) -> impl Iterator<Item = ArtifactId> {
+    texts.into_iter().filter_map(|text| text.parse().ok())
+}
+
+fn policy_value(policy: &Policy, ttl_ms: Option<u64>, set_at_ms: u64) -> String {
+    match policy {
+        Policy::Ephemeral => format!("ephemeral:{}:{set_at_ms}", ttl_ms.unwrap_or(0)),
+        Policy::Default | Policy::Pin | Policy::Replicate | Policy::Other(_) => policy.as_str().to_owned(),
+    }
+}
+
+fn context(frame: &Frame, body: &ContextBody) -> Vec<(MarkKey, String)> {
+    match body {
+        ContextBody::ContextCommitted(commit) => {
+            let id = commit.commit_id.parse().ok();
+            id.map(|id| (MarkKey::Commit(id), payload_digest(frame))).into_iter().collect()
+        }
+        ContextBody::ContextRefMoved(moved) => {
+            vec![(MarkKey::Ref(moved.name.clone()), moved.commit_id.clone().unwrap_or_default())]
+        }
+        ContextBody::ContextNoted(_) => Vec::new(),
+    }
+}
+
+/// By which the same commit sent again is told from another one of that id.
+pub(super) fn payload_digest(frame: &Frame) -> String {
+    Digest::of(&frame.payload_json()).to_hex()
+}

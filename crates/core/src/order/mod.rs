@@ -1,0 +1,96 @@
+//! Order: which frame may come next.
+//!
+//! Each invariant of the event frames is kept here and nowhere else. A frame is judged by itself and by the marks of
+//! those before it, which the caller looks up: [`admit`] says whether it may come, [`marks`] what it leaves behind.
+//! That `seq` has no gaps is the ledger's to see to.
+
+mod artifact;
+mod context;
+mod continuity;
+mod mark;
+mod rule;
+mod session;
+mod task;
+
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod tests;
+
+pub use mark::{Mark, MarkKey, Scope, marks};
+pub use rule::{Refusal, Rule};
+
+use crate::frame::{Body, Frame, RawFrame};
+use crate::{StreamId, StreamKind, limits};
+
+/// Admits the next frame of its stream, or says which rule it breaks.
+///
+/// `lookup` answers with the value last set for a key; frames admitted earlier in the same batch count as well.
+pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>) -> Result<(), Refusal> {
+    let mut case = Case { frame, lookup };
+    session::check_open(&mut case)?;
+    let decoded = frame.decode().map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;
+    match &decoded.body {
+        Body::Session(body) => session::check(&mut case, body)?,
+        Body::Task(body) => task::check(&mut case, body)?,
+        Body::Continuity(body) => continuity::check(&mut case, body)?,
+        Body::Artifact(body) => artifact::check(&mut case, body)?,
+        Body::Context(body) => context::check(&mut case, &decoded, body)?,
+        Body::Unknown { .. } => {}
+    }
+    check_keys(&case, &decoded)
+}
+
+/// A frame may be large, but what an index finds it by may not.
+fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<(), Refusal> {
+    let longest = mark::marks_of(case.frame, decoded).iter().map(|mark| mark.key.encode().len() - 1).max();
+    match longest {
+        Some(bytes) if bytes > limits::NAME_BYTES_MAX => {
+            let detail = format!("an id has {bytes} bytes: expected at most {}", limits::NAME_BYTES_MAX);
+            Err(case.refuse(Rule::BadName, detail))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A frame under judgement, and what is known.
+struct Case<'a> {
+    frame: &'a RawFrame,
+    lookup: &'a mut dyn FnMut(&Scope, &MarkKey) -> Option<String>,
+}
+
+impl Case<'_> {
+    fn refuse(&self, rule: Rule, detail: String) -> Refusal {
+        Refusal::of(self.frame, rule, detail)
+    }
+
+    /// Refuses unless `holds`.
+    fn require(&self, holds: bool, rule: Rule, detail: impl FnOnce() -> String) -> Result<(), Refusal> {
+        if holds { Ok(()) } else { Err(self.refuse(rule, detail())) }
+    }
+
+    /// What the frame's own stream has said.
+    fn here(&mut self, key: MarkKey) -> Option<String> {
+        (self.lookup)(&Scope::Stream(self.frame.stream().clone()), &key)
+    }
+
+    /// What the store has said; a mark that was unset is none.
+    fn in_store(&mut self, key: MarkKey) -> Option<String> {
+        (self.lookup)(&Scope::Store, &key).filter(|value| !value.is_empty())
+    }
+
+    /// What a session has said; of a session that is not here, nothing.
+    fn in_session(&mut self, id: &str, key: MarkKey) -> Option<String> {
+        let stream = StreamId::new(StreamKind::Session, id).ok()?;
+        (self.lookup)(&Scope::Stream(stream), &key)
+    }
+
+    /// A name that people give and see.
+    fn check_name(&self, name: &str) -> Result<(), Refusal> {
+        let fits = (1..=limits::NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
+        self.require(fits, Rule::BadName, || {
+            let shown: String = name.chars().take(100).collect();
+            format!("name is {shown:?}: expected 1 to {} bytes without control characters", limits::NAME_BYTES_MAX)
+        })
+    }
+}

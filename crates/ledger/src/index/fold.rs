@@ -1,0 +1,167 @@
+//! The one function that turns a record into index rows. Live, catching up and rebuilding all call it, so the three
+//! cannot differ.
+
+use std::collections::BTreeMap;
+
+use enjamb_core::frame::RawFrame;
+use enjamb_core::order::{self, Mark, MarkKey, Scope};
+use enjamb_core::{ArtifactId, Digest, StreamId};
+
+use super::db::{self, Rows, damaged};
+use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
+use crate::record::{FrameRecord, Record, SegmentRecord};
+
+/// The index with changes on top that are not written yet.
+pub struct View<'c> {
+    below: Rows<'c>,
+    changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'c> View<'c> {
+    pub fn new(below: Rows<'c>) -> Self {
+        Self { below, changes: BTreeMap::new() }
+    }
+
+    fn get(&self, key: &[u8]) -> db::Result<Option<Vec<u8>>> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.below.get(key),
+        }
+    }
+
+    fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
+        self.changes.insert(key, Some(payload));
+    }
+
+    fn delete(&mut self, key: Vec<u8>) {
+        self.changes.insert(key, None);
+    }
+
+    /// Writes the changes, and that the index now stands at record `n`.
+    pub fn write(self, n: u64) -> db::Result<()> {
+        for (key, change) in self.changes {
+            match change {
+                Some(payload) => self.below.put(&key, payload)?,
+                None => self.below.delete(&key)?,
+            }
+        }
+        self.below.set_applied(n)
+    }
+
+    fn totals(&self) -> db::Result<Totals> {
+        let Some(payload) = self.get(&rows::totals_key())? else { return Ok(Totals::default()) };
+        decoded(Totals::decode(&payload), "totals")
+    }
+
+    fn stream(&self, stream: &StreamId) -> db::Result<Option<StreamRow>> {
+        let Some(payload) = self.get(&rows::stream_key(stream))? else { return Ok(None) };
+        decoded(StreamRow::decode(&payload), "stream").map(Some)
+    }
+}
+
+fn decoded<T>(row: Option<T>, table: &str) -> db::Result<T> {
+    row.map_or_else(|| damaged(format!("a {table} row does not parse")), Ok)
+}
+
+/// Folds record `n` into the view.
+pub fn fold(view: &mut View<'_>, n: u64, record: &Record) -> db::Result<()> {
+    match record {
+        Record::Frame(frame) => fold_frame(view, n, frame),
+        Record::Bytes { id, bytes } => {
+            let row = ArtifactRow { n, len: bytes.len() as u64, place: Place::Record };
+            fold_artifact(view, id, row)
+        }
+        Record::Segment(segment) => fold_segment(view, n, segment),
+        Record::Dropped { .. } => Ok(()),
+    }
+}
+
+fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()> {
+    let Ok(raw) = RawFrame::parse(frame.json.clone()) else {
+        return damaged(format!("record {n} holds a frame that does not parse"));
+    };
+    let mut totals = view.totals()?;
+    let mut row = match view.stream(&frame.stream)? {
+        Some(row) => {
+            view.delete(rows::activity_key(row.last_ms, row.number));
+            row
+        }
+        None => new_stream(view, &mut totals, frame, raw.timestamp_ms()),
+    };
+    row.next_seq = frame.seq + 1;
+    row.chain = frame.chain;
+    row.last_ms = raw.timestamp_ms();
+    row.bytes += frame.json.len() as u64;
+    totals.frames += 1;
+    totals.frame_bytes += frame.json.len() as u64;
+    view.put(rows::activity_key(row.last_ms, row.number), Vec::new());
+    view.put(rows::frame_key(row.number, frame.seq), rows::encode_number(n));
+    view.put(rows::stream_key(&frame.stream), row.encode());
+    view.put(rows::totals_key(), totals.encode());
+    if let Some(used) = &frame.key {
+        let used_row = KeyRow { request: used.request, first_seq: frame.seq, frames: used.frames };
+        view.put(rows::idempotency_key(row.number, &used.key), used_row.encode());
+    }
+    for mark in order::marks(&raw) {
+        if let MarkKey::Dropped(id) = &mark.key {
+            drop_artifact(view, id)?;
+        }
+        fold_mark(view, row.number, mark)?;
+    }
+    Ok(())
+}
+
+fn new_stream(view: &mut View<'_>, totals: &mut Totals, frame: &FrameRecord, at_ms: u64) -> StreamRow {
+    let number = totals.streams as u32;
+    totals.streams += 1;
+    view.put(rows::stream_name_key(number), rows::stream_name(&frame.stream));
+    StreamRow { number, next_seq: 0, chain: Digest::ZERO, first_ms: at_ms, last_ms: at_ms, bytes: 0 }
+}
+
+/// A mark without a value is one that was unset, and has no row.
+fn fold_mark(view: &mut View<'_>, own_stream: u32, mark: Mark) -> db::Result<()> {
+    let scope = match mark.scope {
+        Scope::Stream(_) => Some(own_stream),
+        Scope::Store => None,
+    };
+    let key = rows::mark_key(scope, &mark.key);
+    if !mark.value.is_empty() {
+        view.put(key, mark.value.into_bytes());
+    } else if view.get(&key)?.is_some() {
+        view.delete(key);
+    }
+    Ok(())
+}
+
+fn fold_segment(view: &mut View<'_>, n: u64, segment: &SegmentRecord) -> db::Result<()> {
+    for (id, len) in &segment.artifacts {
+        fold_artifact(view, id, ArtifactRow { n, len: *len, place: Place::Segment })?;
+    }
+    Ok(())
+}
+
+/// The first place where an artifact was stored stays its place.
+fn fold_artifact(view: &mut View<'_>, id: &ArtifactId, row: ArtifactRow) -> db::Result<()> {
+    let key = rows::artifact_key(id);
+    if view.get(&key)?.is_some() {
+        return Ok(());
+    }
+    let mut totals = view.totals()?;
+    totals.artifacts += 1;
+    totals.artifact_bytes += row.len;
+    view.put(rows::totals_key(), totals.encode());
+    view.put(key, row.encode());
+    Ok(())
+}
+
+fn drop_artifact(view: &mut View<'_>, id: &ArtifactId) -> db::Result<()> {
+    let key = rows::artifact_key(id);
+    let Some(payload) = view.get(&key)? else { return Ok(()) };
+    let row = decoded(ArtifactRow::decode(&payload), "artifact")?;
+    let mut totals = view.totals()?;
+    totals.artifacts -= 1;
+    totals.artifact_bytes -= row.len;
+    view.put(rows::totals_key(), totals.encode());
+    view.delete(key);
+    Ok(())
+}

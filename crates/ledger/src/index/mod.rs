@@ -1,0 +1,11 @@
+//! The index: everything that is looked up, folded from the log and worth nothing without it.
+
+mod db;
+mod fold;
+mod queries;
+mod rows;
+
+pub use db::{Damaged, IndexError, Rows, SCHEMA};
+pub use fold::{View, fold};
+pub use queries::{Index, StreamOrder};
+pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals};

@@ -1,0 +1,147 @@
+//! Typed questions to the index.
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, StreamId};
+
+use super::db::{Result, Rows, damaged};
+use super::rows::{self, ArtifactRow, KeyRow, StreamRow, Totals};
+
+/// An index at one moment, with names for what can be asked of it.
+#[derive(Clone, Copy)]
+pub struct Index<'c>(pub Rows<'c>);
+
+/// The order in which streams are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamOrder {
+    /// The one written to last comes first.
+    Recent,
+    Name,
+}
+
+impl Index<'_> {
+    pub fn totals(&self) -> Result<Totals> {
+        match self.0.get(&rows::totals_key())? {
+            None => Ok(Totals::default()),
+            Some(payload) => decoded(Totals::decode(&payload), "totals"),
+        }
+    }
+
+    pub fn stream(&self, stream: &StreamId) -> Result<Option<StreamRow>> {
+        let payload = self.0.get(&rows::stream_key(stream))?;
+        payload.map(|payload| decoded(StreamRow::decode(&payload), "stream")).transpose()
+    }
+
+    /// Up to `limit` streams of a kind, or of all kinds.
+    pub fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<(StreamId, StreamRow)>> {
+        match order {
+            StreamOrder::Recent => self.recent_streams(kind, limit),
+            StreamOrder::Name => self.named_streams(kind, limit),
+        }
+    }
+
+    fn recent_streams(&self, kind: Option<&str>, limit: usize) -> Result<Vec<(StreamId, StreamRow)>> {
+        let mut found = Vec::new();
+        let (from, to) = rows::activity_bounds();
+        self.0.scan_back(&from, &to, &mut |key, _| {
+            let stream = self.stream_numbered(rows::parse_activity_key(key))?;
+            if kind.is_none_or(|kind| stream.kind.as_str() == kind) {
+                let Some(row) = self.stream(&stream)? else { return damaged(format!("stream {stream} has no row")) };
+                found.push((stream, row));
+            }
+            Ok(found.len() < limit)
+        })?;
+        Ok(found)
+    }
+
+    fn named_streams(&self, kind: Option<&str>, limit: usize) -> Result<Vec<(StreamId, StreamRow)>> {
+        let mut found = Vec::new();
+        let (from, to) = rows::stream_bounds(kind);
+        self.0.scan(&from, &to, &mut |key, payload| {
+            let stream = decoded(rows::parse_stream_name(&key[1..]), "stream")?;
+            found.push((stream, decoded(StreamRow::decode(payload), "stream")?));
+            Ok(found.len() < limit)
+        })?;
+        Ok(found)
+    }
+
+    fn stream_numbered(&self, number: Option<u32>) -> Result<StreamId> {
+        let number = decoded(number, "activity")?;
+        let name = self.0.get(&rows::stream_name_key(number))?;
+        decoded(name.and_then(|name| rows::parse_stream_name(&name)), "stream name")
+    }
+
+    /// The record numbers of up to `limit` frames from `from_seq` on. The stream has no gaps, so neither has the answer.
+    pub fn frames(&self, row: &StreamRow, from_seq: u64, limit: usize) -> Result<Vec<u64>> {
+        let to_seq = row.next_seq.min(from_seq.saturating_add(limit as u64));
+        let mut records = Vec::new();
+        let (from, to) = (rows::frame_key(row.number, from_seq), rows::frame_key(row.number, to_seq));
+        self.0.scan(&from, &to, &mut |key, payload| {
+            let seq = from_seq + records.len() as u64;
+            if key != rows::frame_key(row.number, seq) {
+                return damaged(format!("stream {} has no frame row {seq}", row.number));
+            }
+            records.push(decoded(rows::decode_number(payload), "frame")?);
+            Ok(true)
+        })?;
+        if records.len() as u64 != to_seq.saturating_sub(from_seq) {
+            return damaged(format!("stream {} ends at frame row {}", row.number, from_seq + records.len() as u64));
+        }
+        Ok(records)
+    }
+
+    pub fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRow>> {
+        let payload = self.0.get(&rows::artifact_key(id))?;
+        payload.map(|payload| decoded(ArtifactRow::decode(&payload), "artifact")).transpose()
+    }
+
+    /// Up to `limit` artifacts whose digest lies in `low..=high`, in the order of their ids.
+    pub fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<(ArtifactId, ArtifactRow)>> {
+        let mut found = Vec::new();
+        let mut to = rows::artifact_bound(high);
+        to.push(0);
+        self.0.scan(&rows::artifact_bound(low), &to, &mut |key, payload| {
+            let id = decoded(rows::parse_artifact_key(key), "artifact")?;
+            found.push((id, decoded(ArtifactRow::decode(payload), "artifact")?));
+            Ok(found.len() < limit)
+        })?;
+        Ok(found)
+    }
+
+    pub fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>> {
+        let Some(row) = self.stream(stream)? else { return Ok(None) };
+        let payload = self.0.get(&rows::idempotency_key(row.number, key))?;
+        payload.map(|payload| decoded(KeyRow::decode(&payload), "idempotency key")).transpose()
+    }
+
+    pub fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        let Some(number) = self.scope_number(scope)? else { return Ok(None) };
+        let payload = self.0.get(&rows::mark_key(number, key))?;
+        payload.map(|payload| decoded(String::from_utf8(payload).ok(), "mark")).transpose()
+    }
+
+    /// All marks of a scope whose key begins as `prefix` is encoded, as (rest of the key, value).
+    pub fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
+        let Some(number) = self.scope_number(scope)? else { return Ok(Vec::new()) };
+        let from = rows::mark_key(number, prefix);
+        let to = [from.as_slice(), &[0xff]].concat();
+        let mut found = Vec::new();
+        self.0.scan(&from, &to, &mut |key, payload| {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+            found.push(decoded(text(&key[from.len()..]).zip(text(payload)), "mark")?);
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    /// The number of the scope's stream; `None` outside when there is no such stream, inside for the whole store.
+    fn scope_number(&self, scope: &Scope) -> Result<Option<Option<u32>>> {
+        match scope {
+            Scope::Store => Ok(Some(None)),
+            Scope::Stream(stream) => Ok(self.stream(stream)?.map(|row| Some(row.number))),
+        }
+    }
+}
+
+fn decoded<T>(row: Option<T>, table: &str) -> Result<T> {
+    row.map_or_else(|| damaged(format!("a {table} row does not parse")), Ok)
+}

@@ -1,0 +1,89 @@
+//! Where bytes live: an append-only log of records, an index folded from it, and segments of cold or large bytes.
+//!
+//! [`Batch`] is the only way in. An append is answered after the sync, so what was acknowledged is on disk. Everything
+//! that is looked up is folded from the log by one function, so the index may be lost at any time.
+
+mod batch;
+mod error;
+mod index;
+mod memory;
+mod plan;
+mod record;
+pub mod segment;
+mod segments;
+mod sqlite;
+
+use std::ops::Range;
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, Digest, StreamId};
+
+pub use batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
+pub use error::{LedgerError, Outcome};
+pub use index::{StreamOrder, Totals};
+pub use memory::MemoryLedger;
+pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
+pub use segments::{NewSegment, SegmentFile, Segments};
+pub use sqlite::{SealedRange, SqliteLedger, SqliteOptions};
+
+pub type Result<T> = std::result::Result<T, LedgerError>;
+
+/// A stream as listings show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSummary {
+    pub stream: StreamId,
+    pub next_seq: u64,
+    /// Covers every frame of the stream: two streams with equal chains are equal.
+    pub chain: Digest,
+    pub first_ms: u64,
+    pub last_ms: u64,
+    pub bytes: u64,
+}
+
+/// A frame as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFrame {
+    pub seq: u64,
+    pub chain: Digest,
+    pub json: Vec<u8>,
+}
+
+/// An artifact as listings show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArtifactSummary {
+    pub id: ArtifactId,
+    pub len: u64,
+}
+
+/// Takes bytes as they are read and verified.
+pub type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
+
+/// A store of records and what can be asked of it. Every engine answers alike.
+pub trait Ledger: Send + Sync {
+    /// Stores a batch, all or nothing, and returns when it is on disk.
+    fn append(&self, batch: Batch) -> Result<Appended>;
+    fn totals(&self) -> Result<Totals>;
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>>;
+    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>>;
+    /// Up to `limit` frames from `from_seq` on, each checked against the chain of the one before.
+    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>>;
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>>;
+    /// Up to `limit` artifacts whose digest lies in `low..=high`, in the order of their ids.
+    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>>;
+    /// Streams an artifact, or a range of it, into `sink`. No byte is handed out before it was checked.
+    fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()>;
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>>;
+    /// The marks of a scope whose key begins as `prefix` is encoded: (rest of the key, value), in order.
+    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>>;
+    /// The number of the last record. It grows with every append, by whichever process.
+    fn position(&self) -> Result<u64>;
+}
+
+/// The part of an artifact of `len` bytes that a range asks for.
+fn clip(id: &ArtifactId, len: u64, range: Option<Range<u64>>) -> Result<Range<u64>> {
+    match range {
+        None => Ok(0..len),
+        Some(range) if range.start <= range.end && range.end <= len => Ok(range),
+        Some(range) => Err(LedgerError::BadRange { id: *id, from: range.start, to: range.end, len }),
+    }
+}

@@ -1,0 +1,213 @@
+//! The model: everything in plain vectors, every answer by walking all of them. Slow, and too simple to be wrong.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use enjamb_core::frame::RawFrame;
+use enjamb_core::order::{self, MarkKey, Scope};
+use enjamb_core::{ArtifactId, StreamId};
+
+use crate::batch::{Appended, Batch};
+use crate::error::LedgerError;
+use crate::index::{KeyRow, StreamOrder, Totals};
+use crate::plan::{Facts, Head, plan};
+use crate::record::{FrameRecord, Record};
+use crate::{ArtifactSummary, Ledger, Result, Sink, StoredFrame, StreamSummary, clip};
+
+/// A ledger that forgets everything when it is dropped.
+#[derive(Default)]
+pub struct MemoryLedger(Mutex<Records>);
+
+#[derive(Default)]
+struct Records(Vec<Record>);
+
+impl Records {
+    fn frames(&self) -> impl DoubleEndedIterator<Item = (usize, &FrameRecord)> {
+        self.0.iter().enumerate().filter_map(|(at, record)| match record {
+            Record::Frame(frame) => Some((at, frame)),
+            _ => None,
+        })
+    }
+
+    fn stream(&self, stream: &StreamId) -> Vec<&FrameRecord> {
+        self.frames().map(|(_, frame)| frame).filter(|frame| frame.stream == *stream).collect()
+    }
+
+    /// Every mark that holds, each with the value set last.
+    fn marks(&self) -> BTreeMap<(Option<StreamId>, Vec<u8>), String> {
+        let marks = self.frames().flat_map(|(_, frame)| order::marks(&parsed(frame)));
+        let mut all: BTreeMap<_, _> =
+            marks.map(|mark| ((scope_stream(mark.scope), mark.key.encode()), mark.value)).collect();
+        all.retain(|_, value| !value.is_empty());
+        all
+    }
+
+    /// What is stored: bytes by id, without what was dropped after it was stored last.
+    fn artifacts(&self) -> BTreeMap<ArtifactId, &[u8]> {
+        let mut artifacts = BTreeMap::new();
+        for record in &self.0 {
+            match record {
+                Record::Bytes { id, bytes } => drop(artifacts.entry(*id).or_insert(bytes.as_slice())),
+                Record::Frame(frame) => artifacts.retain(|id, _| !drops(frame, id)),
+                Record::Segment(_) | Record::Dropped { .. } => {}
+            }
+        }
+        artifacts
+    }
+
+    fn summary(&self, stream: &StreamId) -> Option<StreamSummary> {
+        let frames = self.stream(stream);
+        let (first, last) = (frames.first()?, frames.last()?);
+        Some(StreamSummary {
+            stream: stream.clone(),
+            next_seq: frames.len() as u64,
+            chain: last.chain,
+            first_ms: parsed(first).timestamp_ms(),
+            last_ms: parsed(last).timestamp_ms(),
+            bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
+        })
+    }
+
+    /// All streams in the order of their first frames.
+    fn streams(&self) -> Vec<StreamSummary> {
+        let firsts = self.frames().filter(|(_, frame)| frame.seq == 0);
+        firsts.filter_map(|(_, frame)| self.summary(&frame.stream)).collect()
+    }
+}
+
+fn parsed(frame: &FrameRecord) -> RawFrame {
+    RawFrame::parse(frame.json.clone()).expect("a stored frame was parsed when it was appended")
+}
+
+fn drops(frame: &FrameRecord, id: &ArtifactId) -> bool {
+    order::marks(&parsed(frame)).iter().any(|mark| mark.key == MarkKey::Dropped(*id))
+}
+
+fn scope_stream(scope: Scope) -> Option<StreamId> {
+    match scope {
+        Scope::Stream(stream) => Some(stream),
+        Scope::Store => None,
+    }
+}
+
+impl Facts for Records {
+    fn head(&self, stream: &StreamId) -> Result<Option<Head>> {
+        let last = self.stream(stream).last().map(|frame| Head { next_seq: frame.seq + 1, chain: frame.chain });
+        Ok(last)
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        Ok(self.marks().remove(&(scope_stream(scope.clone()), key.encode())))
+    }
+
+    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>> {
+        let used = self.stream(stream).into_iter().find_map(|frame| {
+            let used = frame.key.as_ref().filter(|used| used.key == key)?;
+            Some(KeyRow { request: used.request, first_seq: frame.seq, frames: used.frames })
+        });
+        Ok(used)
+    }
+
+    fn has_artifact(&self, id: &ArtifactId) -> Result<bool> {
+        Ok(self.artifacts().contains_key(id))
+    }
+}
+
+impl MemoryLedger {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ledger for MemoryLedger {
+    fn append(&self, batch: Batch) -> Result<Appended> {
+        batch.check()?;
+        let mut records = self.records();
+        let planned = plan(batch, &*records)?;
+        records.0.extend(planned.records);
+        Ok(planned.answer)
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        let records = self.records();
+        let artifacts = records.artifacts();
+        Ok(Totals {
+            streams: records.streams().len() as u64,
+            frames: records.frames().count() as u64,
+            frame_bytes: records.frames().map(|(_, frame)| frame.json.len() as u64).sum(),
+            artifacts: artifacts.len() as u64,
+            artifact_bytes: artifacts.values().map(|bytes| bytes.len() as u64).sum(),
+        })
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
+        Ok(self.records().summary(stream))
+    }
+
+    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
+        let mut streams = self.records().streams();
+        streams.retain(|summary| kind.is_none_or(|kind| summary.stream.kind.as_str() == kind));
+        match order {
+            // Of two that are equally recent, the one that began later comes first.
+            StreamOrder::Recent => {
+                streams.reverse();
+                streams.sort_by_key(|summary| std::cmp::Reverse(summary.last_ms));
+            }
+            StreamOrder::Name => streams.sort_by_key(|summary| name(&summary.stream)),
+        }
+        streams.truncate(limit);
+        Ok(streams)
+    }
+
+    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
+        let records = self.records();
+        let frames = records.stream(stream).into_iter().filter(|frame| frame.seq >= from_seq).take(limit);
+        Ok(frames.map(|frame| StoredFrame { seq: frame.seq, chain: frame.chain, json: frame.json.clone() }).collect())
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
+        let records = self.records();
+        let found = records.artifacts().get(id).map(|bytes| ArtifactSummary { id: *id, len: bytes.len() as u64 });
+        Ok(found)
+    }
+
+    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
+        let records = self.records();
+        let within = |id: &ArtifactId| (low..=high).contains(&id.digest().as_bytes().as_slice());
+        let artifacts = records.artifacts();
+        let found = artifacts.iter().filter(|(id, _)| within(id)).take(limit);
+        Ok(found.map(|(id, bytes)| ArtifactSummary { id: *id, len: bytes.len() as u64 }).collect())
+    }
+
+    fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
+        let records = self.records();
+        let artifacts = records.artifacts();
+        let bytes = artifacts.get(id).ok_or(LedgerError::NoArtifact(*id))?;
+        let range = clip(id, bytes.len() as u64, range)?;
+        sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        Facts::mark(&*self.records(), scope, key)
+    }
+
+    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
+        let (scope, prefix) = (scope_stream(scope.clone()), prefix.encode());
+        let marks = self.records().marks().into_iter();
+        let own = marks.filter(|((of, key), _)| *of == scope && key.starts_with(&prefix));
+        Ok(own.map(|((_, key), value)| (String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), value)).collect())
+    }
+
+    fn position(&self) -> Result<u64> {
+        Ok(self.records().0.len() as u64)
+    }
+}
+
+fn name(stream: &StreamId) -> (String, String) {
+    (stream.kind.as_str().to_owned(), stream.id.clone())
+}

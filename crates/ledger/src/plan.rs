@@ -1,0 +1,256 @@
+//! From a batch to the records that it becomes: the decision between the reads and the write.
+//!
+//! Whatever engine stores the records, this is where seqs are given, chains are linked, keys are honoured and the order
+//! rules of `core::order` are asked.
+
+use std::collections::HashMap;
+
+use enjamb_core::frame::{Completion, RawFrame};
+use enjamb_core::order::{self, MarkKey, Scope};
+use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
+
+use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
+use crate::error::LedgerError;
+use crate::index::KeyRow;
+use crate::record::{FrameRecord, KeyUse, Record};
+
+/// Where a stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub next_seq: u64,
+    pub chain: Digest,
+}
+
+/// What an engine knows of its past, as far as a decision needs it.
+pub trait Facts {
+    fn head(&self, stream: &StreamId) -> Result<Option<Head>, LedgerError>;
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError>;
+    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>, LedgerError>;
+    fn has_artifact(&self, id: &ArtifactId) -> Result<bool, LedgerError>;
+}
+
+/// Facts established since some point, held in memory until the index has them.
+#[derive(Debug, Default)]
+pub struct Recent {
+    heads: HashMap<StreamId, Head>,
+    marks: HashMap<(Scope, MarkKey), String>,
+    keys: HashMap<(StreamId, String), KeyRow>,
+    artifacts: HashMap<ArtifactId, bool>,
+}
+
+impl Recent {
+    /// Takes in what a record establishes.
+    pub fn learn(&mut self, record: &Record) -> Result<(), LedgerError> {
+        match record {
+            Record::Frame(frame) => self.learn_frame(frame, &RawFrame::parse(frame.json.clone())?),
+            Record::Bytes { id, .. } => {
+                self.artifacts.insert(*id, true);
+            }
+            Record::Segment(segment) => self.artifacts.extend(segment.artifacts.iter().map(|(id, _)| (*id, true))),
+            Record::Dropped { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn learn_frame(&mut self, frame: &FrameRecord, raw: &RawFrame) {
+        self.heads.insert(frame.stream.clone(), Head { next_seq: frame.seq + 1, chain: frame.chain });
+        for mark in order::marks(raw) {
+            if let MarkKey::Dropped(id) = &mark.key {
+                self.artifacts.insert(*id, false);
+            }
+            self.marks.insert((mark.scope, mark.key), mark.value);
+        }
+        if let Some(used) = &frame.key {
+            let row = KeyRow { request: used.request, first_seq: frame.seq, frames: used.frames };
+            self.keys.insert((frame.stream.clone(), used.key.clone()), row);
+        }
+    }
+
+    /// Takes over all that `newer` knows.
+    pub fn absorb(&mut self, newer: Self) {
+        self.heads.extend(newer.heads);
+        self.marks.extend(newer.marks);
+        self.keys.extend(newer.keys);
+        self.artifacts.extend(newer.artifacts);
+    }
+
+    pub fn len(&self) -> usize {
+        self.heads.len() + self.marks.len() + self.keys.len() + self.artifacts.len()
+    }
+}
+
+/// Newer facts over older ones.
+pub struct Layered<'a> {
+    pub newer: &'a Recent,
+    pub older: &'a dyn Facts,
+}
+
+impl Facts for Layered<'_> {
+    fn head(&self, stream: &StreamId) -> Result<Option<Head>, LedgerError> {
+        match self.newer.heads.get(stream) {
+            Some(head) => Ok(Some(*head)),
+            None => self.older.head(stream),
+        }
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
+        match self.newer.marks.get(&(scope.clone(), key.clone())) {
+            Some(value) => Ok(Some(value.clone())),
+            None => self.older.mark(scope, key),
+        }
+    }
+
+    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>, LedgerError> {
+        match self.newer.keys.get(&(stream.clone(), key.to_owned())) {
+            Some(row) => Ok(Some(*row)),
+            None => self.older.key(stream, key),
+        }
+    }
+
+    fn has_artifact(&self, id: &ArtifactId) -> Result<bool, LedgerError> {
+        match self.newer.artifacts.get(id) {
+            Some(present) => Ok(*present),
+            None => self.older.has_artifact(id),
+        }
+    }
+}
+
+/// The records that a batch becomes, what they establish, and the answer to give once they are durable.
+pub struct Planned {
+    pub records: Vec<Record>,
+    pub learned: Recent,
+    pub answer: Appended,
+}
+
+/// Decides what a batch becomes. Nothing is written here; a refusal leaves no trace.
+pub fn plan(batch: Batch, facts: &dyn Facts) -> Result<Planned, LedgerError> {
+    if let Some(answer) = replayed(&batch, facts)? {
+        return Ok(Planned { records: Vec::new(), learned: Recent::default(), answer });
+    }
+    let mut key = key_use(&batch);
+    let mut planned = Planned {
+        records: Vec::with_capacity(batch.artifacts.len() + batch.segments.len() + batch.frames.len()),
+        learned: Recent::default(),
+        answer: Appended { frames: Vec::with_capacity(batch.frames.len()), replayed: false },
+    };
+    for artifact in batch.artifacts {
+        plan_artifact(&mut planned, artifact, facts)?;
+    }
+    for segment in batch.segments {
+        let record = Record::Segment(segment);
+        planned.learned.learn(&record)?;
+        planned.records.push(record);
+    }
+    for frame in batch.frames {
+        plan_frame(&mut planned, frame, key.take(), facts)?;
+    }
+    Ok(planned)
+}
+
+fn plan_artifact(planned: &mut Planned, artifact: NewArtifact, facts: &dyn Facts) -> Result<(), LedgerError> {
+    let present = Layered { newer: &planned.learned, older: facts }.has_artifact(&artifact.id)?;
+    match artifact.bytes {
+        _ if present => Ok(()),
+        None => Err(LedgerError::ArtifactGone(artifact.id)),
+        Some(bytes) => {
+            planned.learned.artifacts.insert(artifact.id, true);
+            planned.records.push(Record::Bytes { id: artifact.id, bytes });
+            Ok(())
+        }
+    }
+}
+
+fn plan_frame(
+    planned: &mut Planned,
+    frame: NewFrame,
+    key: Option<KeyUse>,
+    facts: &dyn Facts,
+) -> Result<(), LedgerError> {
+    let known = Layered { newer: &planned.learned, older: facts };
+    let head = known.head(&frame.stream)?.unwrap_or(Head { next_seq: 0, chain: Digest::ZERO });
+    check_seq(&frame, head.next_seq)?;
+    let raw = frame.draft.complete(Completion {
+        stream: &frame.stream,
+        id: &frame.id,
+        seq: head.next_seq,
+        timestamp_ms: frame.timestamp_ms,
+    })?;
+    admit(&raw, &known)?;
+    let json = raw.bytes().to_vec();
+    let record = FrameRecord::chained(&head.chain, frame.stream.clone(), head.next_seq, key, json);
+    planned.learned.learn_frame(&record, &raw);
+    planned.records.push(Record::Frame(record));
+    planned.answer.frames.push(FrameAt { stream: frame.stream, seq: head.next_seq });
+    Ok(())
+}
+
+fn check_seq(frame: &NewFrame, next_seq: u64) -> Result<(), LedgerError> {
+    match frame.expected_seq.or(frame.draft.seq()) {
+        Some(expected) if expected != next_seq => {
+            Err(LedgerError::SeqConflict { stream: frame.stream.clone(), expected, actual: next_seq })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Asks the order rules, which cannot fail to read: a failed look-up is remembered and wins over what they say.
+fn admit(raw: &RawFrame, known: &Layered<'_>) -> Result<(), LedgerError> {
+    let mut failed = None;
+    let verdict = order::admit(raw, &mut |scope, key| match look_up(known, scope, key) {
+        Ok(value) => value,
+        Err(error) => {
+            failed.get_or_insert(error);
+            None
+        }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => verdict.map_err(|refusal| Box::new(refusal).into()),
+    }
+}
+
+/// A mark without a value is one that was unset; a dropped artifact whose bytes have come again is not dropped any more.
+fn look_up(known: &Layered<'_>, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
+    if let MarkKey::Dropped(id) = key
+        && known.has_artifact(id)?
+    {
+        return Ok(None);
+    }
+    Ok(known.mark(scope, key)?.filter(|value| !value.is_empty()))
+}
+
+/// The answer of an earlier request with the same key, if there was one.
+fn replayed(batch: &Batch, facts: &dyn Facts) -> Result<Option<Appended>, LedgerError> {
+    let Some((key, first)) = batch.idempotency_key.as_ref().zip(batch.frames.first()) else { return Ok(None) };
+    let Some(row) = facts.key(&first.stream, key)? else { return Ok(None) };
+    if row.request != request_digest(batch) {
+        return Err(LedgerError::KeyReused { stream: first.stream.clone(), key: key.clone(), seq: row.first_seq });
+    }
+    let seqs = row.first_seq..row.first_seq + u64::from(row.frames);
+    let frames = seqs.map(|seq| FrameAt { stream: first.stream.clone(), seq }).collect();
+    Ok(Some(Appended { frames, replayed: true }))
+}
+
+fn key_use(batch: &Batch) -> Option<KeyUse> {
+    let (key, first) = batch.idempotency_key.as_ref().zip(batch.frames.first())?;
+    let frames = batch.frames.iter().filter(|frame| frame.stream == first.stream).count() as u32;
+    Some(KeyUse { key: key.clone(), request: request_digest(batch), frames })
+}
+
+/// Tells one request from another. What the store fills in (ids, times) is left out: a retry has others.
+fn request_digest(batch: &Batch) -> [u8; 16] {
+    let mut hasher = Hasher::new();
+    for artifact in &batch.artifacts {
+        hasher.update(artifact.id.digest().as_bytes());
+    }
+    for frame in &batch.frames {
+        let name = frame.stream.to_string();
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+        let draft = frame.draft.bytes();
+        hasher.update(&(draft.len() as u64).to_le_bytes()).update(draft);
+    }
+    let digest = hasher.finish();
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest.as_bytes()[..16]);
+    half
+}

@@ -1,0 +1,106 @@
+//! Bringing `index.db` up to the log: a few records after a write, all of them after a loss.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::Records;
+use super::log::BUSY_WAIT;
+use super::writer::unreadable;
+use crate::error::LedgerError;
+use crate::index::{IndexError, Rows, SCHEMA, View, fold};
+
+/// The version of the index's rows. Another one is thrown away and built anew.
+pub(crate) const INDEX_FORMAT: u32 = 1;
+/// Records folded in one transaction: enough to be quick, few enough to stay small in memory.
+const RECORDS_PER_TRANSACTION: u64 = 5_000;
+
+/// Opens the index, making an empty one when there is none that can be used.
+pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
+    match connect(path, vfs) {
+        Ok(connection) => Ok(connection),
+        Err(IndexError::Damaged(_)) => {
+            remove(path)?;
+            connect(path, vfs).map_err(unreadable)
+        }
+        Err(other) => Err(unreadable(other)),
+    }
+}
+
+fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version != INDEX_FORMAT {
+        connection.execute_batch("DROP TABLE IF EXISTS kv")?;
+    }
+    if version != INDEX_FORMAT {
+        connection.execute_batch(SCHEMA)?;
+        connection.pragma_update(None, "user_version", INDEX_FORMAT)?;
+    }
+    Ok(connection)
+}
+
+/// Throws the index away. It holds nothing that the log does not.
+pub(crate) fn remove(path: &Path) -> Result<(), LedgerError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let file = PathBuf::from(name);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LedgerError::io(file, error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Folds every record that the index does not have yet, and returns the number of the last one it has.
+pub(crate) fn run(index: &mut Connection, records: Records<'_>) -> Result<u64, LedgerError> {
+    let last = records.log.last()?;
+    loop {
+        let applied = step(index, records, last)?;
+        if applied >= last {
+            return Ok(applied);
+        }
+    }
+}
+
+/// Folds one transaction's worth. Another process may have been there first, so the position is read under the lock.
+fn step(index: &mut Connection, records: Records<'_>, last: u64) -> Result<u64, LedgerError> {
+    let sqlite = |error: rusqlite::Error| unreadable(error.into());
+    if Rows(index).applied().map_err(unreadable)? == last {
+        return Ok(last);
+    }
+    let transaction = index.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite)?;
+    let rows = Rows(&transaction);
+    let applied = rows.applied().map_err(unreadable)?;
+    if applied > last {
+        // Others may have appended since `last` was read; only a log that is shorter now is one that lost records.
+        let now = records.log.last()?;
+        return if applied > now { Err(log_is_short(now, applied)) } else { Ok(applied) };
+    }
+    let to = last.min(applied + RECORDS_PER_TRANSACTION);
+    let mut view = View::new(rows);
+    records.each(applied + 1, to, &mut |n, record| fold(&mut view, n, record).map_err(unreadable).map(|()| true))?;
+    view.write(to).map_err(unreadable)?;
+    transaction.commit().map_err(sqlite)?;
+    Ok(to)
+}
+
+pub(crate) fn log_is_short(last: u64, known: u64) -> LedgerError {
+    LedgerError::corrupt(
+        "log.db",
+        format!("it ends at record {last}, but {known} were written: restore it from a backup, or delete index.db to accept the loss"),
+    )
+}

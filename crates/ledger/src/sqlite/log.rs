@@ -1,0 +1,198 @@
+//! `log.db`: the truth. Records under sequential numbers, and which ranges of them have moved into segments.
+
+use std::path::Path;
+use std::time::Duration;
+
+use enjamb_core::Digest;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use crate::error::LedgerError;
+
+/// `enjA` in ASCII: tells our files from other SQLite databases.
+const APPLICATION_ID: i32 = 0x656e_6a41;
+/// The version of everything a store holds.
+pub(crate) const FORMAT: u32 = 1;
+/// How long a writer waits for another process.
+pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(60);
+/// Frames are a few kilobytes: a page holds one or two, and a commit rewrites little besides.
+const PAGE_BYTES: u32 = 8192;
+
+const SCHEMA: &str = "
+    CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
+    CREATE TABLE sealed(first_n INTEGER PRIMARY KEY, last_n INTEGER NOT NULL, segment BLOB NOT NULL, bytes INTEGER NOT NULL);
+    CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+";
+
+/// A range of records that lives in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedRange {
+    pub first_n: u64,
+    pub last_n: u64,
+    pub segment: Digest,
+    pub bytes: u64,
+}
+
+/// Opens the log of an existing store for reading and writing.
+pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
+    let connection = connect(path, vfs, OpenFlags::empty())?;
+    check_identity(&connection, path)?;
+    Ok(connection)
+}
+
+/// Makes the log of a new store.
+pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
+    let doing = "creating the log";
+    let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let known = |error: rusqlite::Error| LedgerError::sqlite(doing, &error);
+    connection.execute_batch("BEGIN IMMEDIATE").map_err(known)?;
+    if identity(&connection).map_err(known)? == (APPLICATION_ID, FORMAT) {
+        // Another process was first; its store is as good.
+        connection.execute_batch("COMMIT").map_err(known)?;
+        return Ok(connection);
+    }
+    connection.execute_batch(SCHEMA).map_err(known)?;
+    connection.execute("INSERT INTO meta VALUES('store_id', ?1)", [store_id]).map_err(known)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(known)?;
+    connection.pragma_update(None, "user_version", FORMAT).map_err(known)?;
+    connection.execute_batch("COMMIT").map_err(known)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connection, LedgerError> {
+    let doing = "opening the log";
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
+    let known = |error: rusqlite::Error| opening(path, doing, &error);
+    let connection = match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+        None => Connection::open_with_flags(path, flags),
+    }
+    .map_err(known)?;
+    connection.busy_timeout(BUSY_WAIT).map_err(known)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(known)?;
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(known)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(known)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
+    connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Tells a file that is no log, and a directory that may not be written, from a failing disk.
+pub(crate) fn opening(path: &Path, doing: &'static str, error: &rusqlite::Error) -> LedgerError {
+    use rusqlite::ErrorCode;
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => {
+            LedgerError::corrupt(path.display().to_string(), "its first bytes are not those of a database")
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            LedgerError::Denied { path: path.to_owned(), detail: "it cannot be opened for writing".into() }
+        }
+        _ => LedgerError::sqlite(doing, error),
+    }
+}
+
+fn identity(connection: &Connection) -> rusqlite::Result<(i32, u32)> {
+    let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok((application, version))
+}
+
+fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let (application, found) =
+        identity(connection).map_err(|error| opening(path, "reading the log's version", &error))?;
+    if application != APPLICATION_ID {
+        let detail = "log.db was not made by enjamb".to_owned();
+        return Err(LedgerError::NotAStore { path: path.to_owned(), detail });
+    }
+    if found > FORMAT {
+        return Err(LedgerError::TooNew { path: path.to_owned(), found, supported: FORMAT });
+    }
+    Ok(())
+}
+
+/// One connection's view of the log.
+#[derive(Clone, Copy)]
+pub(crate) struct Log<'c>(pub(crate) &'c Connection);
+
+impl Log<'_> {
+    /// The number of the last record, 0 when there is none.
+    pub(crate) fn last(&self) -> Result<u64, LedgerError> {
+        let sql = "SELECT max(coalesce((SELECT n FROM records ORDER BY n DESC LIMIT 1), 0),
+                              coalesce((SELECT last_n FROM sealed ORDER BY first_n DESC LIMIT 1), 0))";
+        self.value(sql)
+    }
+
+    fn value(&self, sql: &str) -> Result<u64, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading the log", &error);
+        let mut statement = self.0.prepare_cached(sql).map_err(known)?;
+        statement.query_row([], |row| row.get::<_, i64>(0)).map(|value| value as u64).map_err(known)
+    }
+
+    pub(crate) fn store_id(&self) -> Result<String, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading the log", &error);
+        self.0.query_row("SELECT value FROM meta WHERE name = 'store_id'", [], |row| row.get(0)).map_err(known)
+    }
+
+    /// The body of record `n`, if it is a row of the log.
+    pub(crate) fn body(&self, n: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading a record", &error);
+        let mut statement = self.0.prepare_cached("SELECT body FROM records WHERE n = ?1").map_err(known)?;
+        statement.query_row([n as i64], |row| row.get(0)).optional().map_err(known)
+    }
+
+    /// Rows `from..=to` in order, until `visit` says to stop.
+    pub(crate) fn bodies(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool, LedgerError>,
+    ) -> Result<(), LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading records", &error);
+        let sql = "SELECT n, body FROM records WHERE n >= ?1 AND n <= ?2 ORDER BY n";
+        let mut statement = self.0.prepare_cached(sql).map_err(known)?;
+        let mut rows = statement.query(params![from as i64, to as i64]).map_err(known)?;
+        while let Some(row) = rows.next().map_err(known)? {
+            let n = row.get::<_, i64>(0).map_err(known)? as u64;
+            let value = row.get_ref(1).map_err(known)?;
+            let body = value.as_blob().map_err(|_| LedgerError::corrupt(format!("record {n}"), "its row holds no bytes"))?;
+            if !visit(n, body)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn insert(&self, n: u64, body: &[u8]) -> rusqlite::Result<()> {
+        let mut statement = self.0.prepare_cached("INSERT INTO records(n, body) VALUES(?1, ?2)")?;
+        statement.execute(params![n as i64, body]).map(drop)
+    }
+
+    pub(crate) fn sealed(&self) -> Result<Vec<SealedRange>, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading sealed ranges", &error);
+        let sql = "SELECT first_n, last_n, segment, bytes FROM sealed ORDER BY first_n";
+        let mut statement = self.0.prepare_cached(sql).map_err(known)?;
+        let rows = statement.query_map([], sealed_range).map_err(known)?;
+        rows.map(|row| row.map_err(known)?.ok_or_else(|| LedgerError::corrupt("a sealed range", "it names no segment")))
+            .collect()
+    }
+
+    /// The sealed range that holds record `n`.
+    pub(crate) fn sealed_range(&self, n: u64) -> Result<Option<SealedRange>, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading sealed ranges", &error);
+        let sql = "SELECT first_n, last_n, segment, bytes FROM sealed WHERE first_n <= ?1 ORDER BY first_n DESC LIMIT 1";
+        let mut statement = self.0.prepare_cached(sql).map_err(known)?;
+        let range = statement.query_row([n as i64], sealed_range).optional().map_err(known)?.flatten();
+        Ok(range.filter(|range| range.last_n >= n))
+    }
+}
+
+fn sealed_range(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<SealedRange>> {
+    let segment: Vec<u8> = row.get(2)?;
+    let (first_n, last_n, bytes): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
+    Ok(Digest::from_slice(&segment).map(|segment| SealedRange {
+        first_n: first_n as u64,
+        last_n: last_n as u64,
+        segment,
+        bytes: bytes as u64,
+    }))
+}

@@ -1,0 +1,494 @@
+//! The embedded engine: `log.db` is the truth, `index.db` follows it, several processes may use both at once.
+
+mod catch_up;
+mod group;
+mod log;
+mod writer;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, Digest, StreamId};
+use rusqlite::Connection;
+
+use crate::batch::{Appended, Batch};
+use crate::error::{LedgerError, Outcome};
+use crate::index::{ArtifactRow, Index, IndexError, Place, Rows, StreamOrder, StreamRow, Totals};
+use crate::record::{FrameRecord, Record};
+use crate::segments::Segments;
+use crate::{ArtifactSummary, Ledger, Result, Sink, StoredFrame, StreamSummary, clip};
+use group::{Group, Ticket};
+use log::Log;
+pub use log::SealedRange;
+use writer::Writer;
+
+/// Records that the index may lag behind before a thread is started to fold them.
+const FOLD_LAG_MAX: u64 = 5_000;
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct SqliteOptions {
+    /// The SQLite VFS to go through; tests use one that fails on purpose.
+    pub vfs: Option<String>,
+}
+
+/// A store in a directory.
+pub struct SqliteLedger {
+    dir: PathBuf,
+    options: SqliteOptions,
+    segments: Arc<Segments>,
+    group: Group,
+    writer: Mutex<Option<Writer>>,
+    readers: Mutex<Vec<Reader>>,
+    poisoned: AtomicBool,
+    folded_n: Arc<AtomicU64>,
+    folding: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Reader {
+    log: Connection,
+    index: Connection,
+}
+
+/// The log with what has moved out of it: every record, wherever it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'c> {
+    pub(crate) log: Log<'c>,
+    pub(crate) segments: &'c Segments,
+}
+
+/// One consistent look at the store.
+struct Look<'c> {
+    index: Index<'c>,
+    records: Records<'c>,
+}
+
+/// Why a look failed: the index wants rebuilding, or the store itself has something to say.
+enum Trouble {
+    Index(IndexError),
+    Store(LedgerError),
+}
+
+impl From<IndexError> for Trouble {
+    fn from(error: IndexError) -> Self {
+        Self::Index(error)
+    }
+}
+
+impl From<LedgerError> for Trouble {
+    fn from(error: LedgerError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Records<'_> {
+    pub(crate) fn body(&self, n: u64) -> Result<Vec<u8>> {
+        if let Some(body) = self.log.body(n)? {
+            return Ok(body);
+        }
+        match self.log.sealed_range(n)? {
+            Some(range) => self.segments.record(&range.segment, n),
+            // Sealing moves rows while others read: the row may have gone between the two questions above.
+            None => self.log.body(n)?.ok_or_else(|| LedgerError::corrupt(format!("record {n}"), "it is missing")),
+        }
+    }
+
+    pub(crate) fn record(&self, n: u64) -> Result<Record> {
+        Record::decode(n, &self.body(n)?)
+    }
+
+    /// Records `from..=to`, decoded, in order. A missing one is an error.
+    pub(crate) fn each(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(u64, &Record) -> Result<bool>,
+    ) -> Result<()> {
+        let mut next = from;
+        while next <= to {
+            let before = next;
+            self.log.bodies(next, to, &mut |n, body| {
+                if n != next {
+                    return Ok(false);
+                }
+                next += 1;
+                visit(n, &Record::decode(n, body)?)
+            })?;
+            if next == before {
+                visit(next, &self.record(next)?)?;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(&self, n: u64, stream: &StreamId, seq: u64) -> Result<FrameRecord> {
+        match self.record(n)? {
+            Record::Frame(frame) if frame.stream == *stream && frame.seq == seq => Ok(frame),
+            _ => Err(LedgerError::corrupt(format!("record {n}"), format!("it is not frame {seq} of {stream}"))),
+        }
+    }
+}
+
+impl SqliteLedger {
+    /// Opens the store in `dir`.
+    pub fn open(dir: &Path, options: SqliteOptions) -> Result<Self> {
+        let path = dir.join("log.db");
+        if !path.is_file() {
+            return Err(missing(dir));
+        }
+        log::open(&path, options.vfs.as_deref())?;
+        Self::with_segments(dir, options)
+    }
+
+    /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
+    pub fn create(dir: &Path, options: SqliteOptions, store_id: &str) -> Result<Self> {
+        if !dir.join("log.db").exists() {
+            prepare_dir(dir)?;
+            log::create(&dir.join("log.db"), options.vfs.as_deref(), store_id)?;
+            crate::segments::sync_dir(dir)?;
+        }
+        Self::open(dir, options)
+    }
+
+    fn with_segments(dir: &Path, options: SqliteOptions) -> Result<Self> {
+        Ok(Self {
+            segments: Arc::new(Segments::open(dir)?),
+            dir: dir.to_owned(),
+            options,
+            group: Group::default(),
+            writer: Mutex::new(None),
+            readers: Mutex::new(Vec::new()),
+            poisoned: AtomicBool::new(false),
+            folded_n: Arc::new(AtomicU64::new(0)),
+            folding: Mutex::new(None),
+        })
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// The id given to the store when it was made.
+    pub fn store_id(&self) -> Result<String> {
+        let reader = self.reader()?;
+        let id = Log(&reader.log).store_id();
+        self.give_back(reader);
+        id
+    }
+
+    fn vfs(&self) -> Option<&str> {
+        self.options.vfs.as_deref()
+    }
+
+    fn write_group(&self, tickets: &[Arc<Ticket>]) {
+        let written = self.with_writer(|writer| {
+            writer.write(tickets, &self.segments)?;
+            Ok(writer.known_n())
+        });
+        match written {
+            Ok(known_n) => self.fold_when_far_behind(known_n),
+            Err(error) => {
+                self.poisoned.fetch_or(error.outcome() == Outcome::Indeterminate, Ordering::SeqCst);
+                if let Some(first) = tickets.first().filter(|_| !has_answers(tickets)) {
+                    first.answer(Err(error));
+                }
+            }
+        }
+    }
+
+    fn with_writer<T>(&self, act: impl FnOnce(&mut Writer) -> Result<T>) -> Result<T> {
+        let mut slot = lock(&self.writer);
+        if slot.is_none() {
+            *slot = Some(self.open_writer()?);
+        }
+        act(slot.as_mut().expect("opened just above"))
+    }
+
+    fn open_writer(&self) -> Result<Writer> {
+        match Writer::open(&self.dir, self.vfs(), &self.segments) {
+            Err(LedgerError::Corrupt { what, .. }) if what == "the index" => {
+                self.rebuild_index()?;
+                Writer::open(&self.dir, self.vfs(), &self.segments)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Folds in the background, so that neither writers nor the next reader wait for a long backlog.
+    fn fold_when_far_behind(&self, known_n: u64) {
+        if known_n - self.folded_n.load(Ordering::Relaxed).min(known_n) < FOLD_LAG_MAX {
+            return;
+        }
+        let mut folding = lock(&self.folding);
+        if folding.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return;
+        }
+        let (dir, vfs, segments) = (self.dir.clone(), self.options.vfs.clone(), self.segments.clone());
+        let folded_n = self.folded_n.clone();
+        *folding = Some(std::thread::spawn(move || {
+            // Whatever goes wrong here goes wrong again where someone can be told: at the next read.
+            if let Ok(applied) = catch_up_in(&dir, vfs.as_deref(), &segments) {
+                folded_n.store(applied, Ordering::Relaxed);
+            }
+        }));
+    }
+
+    fn reader(&self) -> Result<Reader> {
+        if let Some(reader) = lock(&self.readers).pop() {
+            return Ok(reader);
+        }
+        let log = log::open(&self.dir.join("log.db"), self.vfs())?;
+        let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
+        Ok(Reader { log, index })
+    }
+
+    fn give_back(&self, reader: Reader) {
+        lock(&self.readers).push(reader);
+    }
+
+    /// Looks at the store with the index caught up. A damaged index is rebuilt, and the question asked again.
+    fn look<T>(&self, ask: impl Fn(&Look<'_>) -> std::result::Result<T, Trouble>) -> Result<T> {
+        match self.look_once(&ask) {
+            Ok(answer) => Ok(answer),
+            Err(Trouble::Index(IndexError::Damaged(_))) => {
+                self.rebuild_index()?;
+                self.look_once(&ask).map_err(told)
+            }
+            Err(trouble) => Err(told(trouble)),
+        }
+    }
+
+    fn look_once<T>(
+        &self,
+        ask: &impl Fn(&Look<'_>) -> std::result::Result<T, Trouble>,
+    ) -> std::result::Result<T, Trouble> {
+        let mut reader = self.reader()?;
+        let caught_up = catch_up::run(&mut reader.index, Records { log: Log(&reader.log), segments: &self.segments });
+        match caught_up {
+            Err(LedgerError::Corrupt { what, detail }) if what == "the index" => {
+                return Err(Trouble::Index(IndexError::Damaged(crate::index::Damaged(detail))));
+            }
+            other => other?,
+        };
+        let answer = ask_in_transaction(&reader, &self.segments, ask);
+        if answer.is_ok() {
+            self.give_back(reader);
+        }
+        answer
+    }
+
+    /// Throws the index away and folds the log anew.
+    pub fn rebuild_index(&self) -> Result<()> {
+        let mut writer = lock(&self.writer);
+        lock(&self.readers).clear();
+        *writer = None;
+        catch_up::remove(&self.dir.join("index.db"))?;
+        catch_up_in(&self.dir, self.vfs(), &self.segments).map(drop)
+    }
+}
+
+fn catch_up_in(dir: &Path, vfs: Option<&str>, segments: &Segments) -> Result<u64> {
+    let log = log::open(&dir.join("log.db"), vfs)?;
+    let mut index = catch_up::open(&dir.join("index.db"), vfs)?;
+    catch_up::run(&mut index, Records { log: Log(&log), segments })
+}
+
+fn ask_in_transaction<T>(
+    reader: &Reader,
+    segments: &Segments,
+    ask: &impl Fn(&Look<'_>) -> std::result::Result<T, Trouble>,
+) -> std::result::Result<T, Trouble> {
+    let transaction = reader.index.unchecked_transaction().map_err(IndexError::from)?;
+    let look = Look { index: Index(Rows(&transaction)), records: Records { log: Log(&reader.log), segments } };
+    ask(&look)
+}
+
+fn told(trouble: Trouble) -> LedgerError {
+    match trouble {
+        Trouble::Index(error) => writer::unreadable(error),
+        Trouble::Store(error) => error,
+    }
+}
+
+fn has_answers(tickets: &[Arc<Ticket>]) -> bool {
+    tickets.iter().all(|ticket| ticket.is_answered())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn missing(dir: &Path) -> LedgerError {
+    if dir.is_file() {
+        return LedgerError::NotAStore { path: dir.to_owned(), detail: "it is a file, not a directory".into() };
+    }
+    match first_entry(dir) {
+        Some(name) => LedgerError::NotAStore {
+            path: dir.to_owned(),
+            detail: format!("it has no log.db, but holds {name:?}"),
+        },
+        None => LedgerError::NoStore(dir.to_owned()),
+    }
+}
+
+fn first_entry(dir: &Path) -> Option<String> {
+    let entry = std::fs::read_dir(dir).ok()?.flatten().next()?;
+    Some(entry.file_name().to_string_lossy().into_owned())
+}
+
+/// Makes the directory of a new store, for its owner alone, and refuses one that holds something else.
+fn prepare_dir(dir: &Path) -> Result<()> {
+    if dir.exists() && !matches!(missing(dir), LedgerError::NoStore(_)) {
+        return Err(missing(dir));
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(dir).map_err(|error| LedgerError::io(dir, error))
+}
+
+impl Drop for SqliteLedger {
+    fn drop(&mut self) {
+        if let Some(thread) = lock(&self.folding).take() {
+            let _ = thread.join();
+        }
+        // Whoever opens the store next is spared the wait; if it fails now, they will be told.
+        if lock(&self.writer).take().is_some() {
+            let _ = catch_up_in(&self.dir, self.vfs(), &self.segments);
+        }
+    }
+}
+
+impl Ledger for SqliteLedger {
+    fn append(&self, batch: Batch) -> Result<Appended> {
+        batch.check()?;
+        if self.poisoned.load(Ordering::SeqCst) {
+            return Err(LedgerError::Poisoned);
+        }
+        self.group.run(batch, |tickets| self.write_group(tickets))
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        self.look(|look| Ok(look.index.totals()?))
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
+        self.look(|look| Ok(look.index.stream(stream)?.map(|row| summary(stream.clone(), &row))))
+    }
+
+    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
+        self.look(|look| {
+            let rows = look.index.streams(kind, order, limit)?;
+            Ok(rows.into_iter().map(|(stream, row)| summary(stream, &row)).collect())
+        })
+    }
+
+    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
+        self.look(|look| {
+            let Some(row) = look.index.stream(stream)? else { return Ok(Vec::new()) };
+            let mut chain = chain_before(look, &row, stream, from_seq)?;
+            let numbers = look.index.frames(&row, from_seq, limit)?;
+            let mut frames = Vec::with_capacity(numbers.len());
+            for (seq, n) in (from_seq..).zip(numbers) {
+                let frame = look.records.frame(n, stream, seq)?;
+                if frame.chain_after(&chain) != frame.chain {
+                    let what = format!("frame {seq} of {stream} (record {n})");
+                    return Err(LedgerError::corrupt(what, "its digest does not follow from the frame before").into());
+                }
+                chain = frame.chain;
+                frames.push(StoredFrame { seq, chain, json: frame.json });
+            }
+            Ok(frames)
+        })
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
+        self.look(|look| Ok(look.index.artifact(id)?.map(|row| ArtifactSummary { id: *id, len: row.len })))
+    }
+
+    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
+        self.look(|look| {
+            let rows = look.index.artifacts(low, high, limit)?;
+            Ok(rows.into_iter().map(|(id, row)| ArtifactSummary { id, len: row.len }).collect())
+        })
+    }
+
+    fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
+        let row = self.look(|look| Ok(look.index.artifact(id)?))?.ok_or(LedgerError::NoArtifact(*id))?;
+        let range = clip(id, row.len, range)?;
+        match row.place {
+            Place::Record => {
+                let bytes = self.look(|look| Ok(inline_bytes(look, id, &row)?))?;
+                sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
+            }
+            Place::Segment => {
+                let segment = self.look(|look| Ok(segment_of(look, id, &row)?))?;
+                self.segments.artifact(&segment, id, range, sink)
+            }
+        }
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        self.look(|look| Ok(look.index.mark(scope, key)?))
+    }
+
+    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
+        self.look(|look| Ok(look.index.marks(scope, prefix)?))
+    }
+
+    fn position(&self) -> Result<u64> {
+        let reader = self.reader()?;
+        let last = Log(&reader.log).last();
+        self.give_back(reader);
+        last
+    }
+}
+
+fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
+    StreamSummary {
+        stream,
+        next_seq: row.next_seq,
+        chain: row.chain,
+        first_ms: row.first_ms,
+        last_ms: row.last_ms,
+        bytes: row.bytes,
+    }
+}
+
+/// The chain value that frame `seq` must follow.
+fn chain_before(
+    look: &Look<'_>,
+    row: &StreamRow,
+    stream: &StreamId,
+    seq: u64,
+) -> std::result::Result<Digest, Trouble> {
+    if seq == 0 || seq > row.next_seq {
+        return Ok(Digest::ZERO);
+    }
+    let numbers = look.index.frames(row, seq - 1, 1)?;
+    Ok(look.records.frame(numbers[0], stream, seq - 1)?.chain)
+}
+
+fn inline_bytes(look: &Look<'_>, id: &ArtifactId, row: &ArtifactRow) -> Result<Vec<u8>> {
+    match look.records.record(row.n)? {
+        // Decoding derives the id from the bytes, so equal ids are the digest check.
+        Record::Bytes { id: found, bytes } if found == *id => Ok(bytes),
+        _ => Err(LedgerError::corrupt(id.to_string(), format!("record {} does not hold its bytes", row.n))),
+    }
+}
+
+fn segment_of(look: &Look<'_>, id: &ArtifactId, row: &ArtifactRow) -> Result<Digest> {
+    match look.records.record(row.n)? {
+        Record::Segment(segment) => Ok(segment.segment),
+        _ => Err(LedgerError::corrupt(id.to_string(), format!("record {} names no segment", row.n))),
+    }
+}

@@ -1,0 +1,213 @@
+//! The one place where records enter the log.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, StreamId};
+use rusqlite::Connection;
+
+use super::group::Ticket;
+use super::log::{self, Log};
+use super::{Records, catch_up};
+use crate::batch::Appended;
+use crate::error::LedgerError;
+use crate::index::{Index, IndexError, KeyRow, Rows};
+use crate::plan::{Facts, Head, Layered, Planned, Recent, plan};
+use crate::segments::Segments;
+
+/// Facts held in memory before the index is made to take them over.
+const RECENT_FACTS_MAX: usize = 100_000;
+/// Records of other processes that are read one by one; beyond that the index is brought up instead.
+const FOREIGN_RECORDS_MAX: u64 = 2_000;
+
+pub(super) struct Writer {
+    log: Connection,
+    index: Connection,
+    /// All records up to this one are in the index or in `recent`.
+    known_n: u64,
+    data_version: i64,
+    recent: Recent,
+}
+
+/// What a group of batches came to, before anyone is told.
+struct Staged {
+    learned: Recent,
+    answers: Vec<Result<Appended, LedgerError>>,
+    last_n: u64,
+}
+
+impl Writer {
+    pub(super) fn open(dir: &Path, vfs: Option<&str>, segments: &Segments) -> Result<Self, LedgerError> {
+        let log = log::open(&dir.join("log.db"), vfs)?;
+        let mut index = catch_up::open(&dir.join("index.db"), vfs)?;
+        let known_n = catch_up::run(&mut index, Records { log: Log(&log), segments })?;
+        Ok(Self { log, index, known_n, data_version: -1, recent: Recent::default() })
+    }
+
+    pub(super) fn known_n(&self) -> u64 {
+        self.known_n
+    }
+
+    /// Writes all batches with one sync and puts the answers into the tickets.
+    pub(super) fn write(&mut self, tickets: &[Arc<Ticket>], segments: &Segments) -> Result<(), LedgerError> {
+        match self.commit(tickets, segments) {
+            Ok(staged) => {
+                self.known_n = staged.last_n;
+                self.recent.absorb(staged.learned);
+                for (ticket, answer) in tickets.iter().zip(staged.answers) {
+                    ticket.answer(answer);
+                }
+                self.unload(segments)
+            }
+            Err(failure) => {
+                // The statement fails outside of a transaction, which is where we want to be.
+                let _ = self.log.execute_batch("ROLLBACK");
+                self.data_version = -1;
+                for ticket in tickets {
+                    ticket.answer(Err(failure.copy()));
+                }
+                Err(failure.into_error())
+            }
+        }
+    }
+
+    fn commit(&mut self, tickets: &[Arc<Ticket>], segments: &Segments) -> Result<Staged, Failure> {
+        let begin = |error: rusqlite::Error| Failure::before_commit(LedgerError::sqlite("beginning a write", &error));
+        self.log.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])).map_err(begin)?;
+        self.learn_from_others(segments).map_err(Failure::before_commit)?;
+        let staged = self.stage(tickets).map_err(Failure::before_commit)?;
+        let end = if staged.last_n > self.known_n { "COMMIT" } else { "ROLLBACK" };
+        let ended = self.log.prepare_cached(end).and_then(|mut end| end.execute([]));
+        ended.map_err(|error| Failure::during_commit(&error))?;
+        Ok(staged)
+    }
+
+    /// Plans and inserts each batch in turn. One that is refused leaves nothing behind; the others go on.
+    fn stage(&mut self, tickets: &[Arc<Ticket>]) -> Result<Staged, LedgerError> {
+        let mut staged =
+            Staged { learned: Recent::default(), answers: Vec::with_capacity(tickets.len()), last_n: self.known_n };
+        for ticket in tickets {
+            let Some(batch) = ticket.take_batch() else { continue };
+            let below = Stored(Index(Rows(&self.index)));
+            let known = Layered { newer: &self.recent, older: &below };
+            let facts = Layered { newer: &staged.learned, older: &known };
+            match plan(batch, &facts) {
+                Ok(planned) => self.insert(planned, &mut staged)?,
+                Err(error) => staged.answers.push(Err(error)),
+            }
+        }
+        Ok(staged)
+    }
+
+    fn insert(&self, planned: Planned, staged: &mut Staged) -> Result<(), LedgerError> {
+        for record in &planned.records {
+            staged.last_n += 1;
+            let body = record.encode(staged.last_n);
+            let inserted = Log(&self.log).insert(staged.last_n, &body);
+            inserted.map_err(|error| LedgerError::sqlite("writing a record", &error))?;
+        }
+        staged.learned.absorb(planned.learned);
+        staged.answers.push(Ok(planned.answer));
+        Ok(())
+    }
+
+    /// Takes in what other processes appended since. The log is locked for writing, so what is read now stays last.
+    fn learn_from_others(&mut self, segments: &Segments) -> Result<(), LedgerError> {
+        let version = data_version(&self.log)?;
+        if version == self.data_version {
+            return Ok(());
+        }
+        let records = Records { log: Log(&self.log), segments };
+        let last = records.log.last()?;
+        if last < self.known_n {
+            return Err(catch_up::log_is_short(last, self.known_n));
+        }
+        if last - self.known_n > FOREIGN_RECORDS_MAX {
+            catch_up::run(&mut self.index, records)?;
+            self.recent = Recent::default();
+        } else {
+            for n in self.known_n + 1..=last {
+                self.recent.learn(&records.record(n)?)?;
+            }
+        }
+        self.known_n = last;
+        self.data_version = version;
+        Ok(())
+    }
+
+    /// Keeps memory bounded: once the index has everything, what is held here is not needed.
+    fn unload(&mut self, segments: &Segments) -> Result<(), LedgerError> {
+        if self.recent.len() < RECENT_FACTS_MAX {
+            return Ok(());
+        }
+        catch_up::run(&mut self.index, Records { log: Log(&self.log), segments })?;
+        self.recent = Recent::default();
+        Ok(())
+    }
+}
+
+fn data_version(log: &Connection) -> Result<i64, LedgerError> {
+    let version = log.prepare_cached("PRAGMA data_version").and_then(|mut ask| ask.query_row([], |row| row.get(0)));
+    version.map_err(|error| LedgerError::sqlite("reading the log", &error))
+}
+
+/// A failure that concerns every batch of a group.
+struct Failure {
+    error: LedgerError,
+}
+
+impl Failure {
+    fn before_commit(error: LedgerError) -> Self {
+        Self { error }
+    }
+
+    /// A full disk is found out before anything is final; after any other failure nobody can say.
+    fn during_commit(error: &rusqlite::Error) -> Self {
+        Self { error: LedgerError::sqlite("committing", error).indeterminate() }
+    }
+
+    /// The same news for another caller. Sources cannot be cloned; the words can.
+    fn copy(&self) -> LedgerError {
+        match &self.error {
+            LedgerError::Full { doing } => LedgerError::Full { doing },
+            LedgerError::Busy { doing, waited_s } => LedgerError::Busy { doing, waited_s: *waited_s },
+            LedgerError::Corrupt { what, detail } => LedgerError::corrupt(what.clone(), detail.clone()),
+            LedgerError::Poisoned => LedgerError::Poisoned,
+            other => LedgerError::Disk { doing: "writing", detail: other.to_string(), outcome: other.outcome() },
+        }
+    }
+
+    fn into_error(self) -> LedgerError {
+        self.error
+    }
+}
+
+/// The index as a source of facts.
+struct Stored<'c>(Index<'c>);
+
+impl Facts for Stored<'_> {
+    fn head(&self, stream: &StreamId) -> Result<Option<Head>, LedgerError> {
+        let row = self.0.stream(stream).map_err(unreadable)?;
+        Ok(row.map(|row| Head { next_seq: row.next_seq, chain: row.chain }))
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
+        self.0.mark(scope, key).map_err(unreadable)
+    }
+
+    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>, LedgerError> {
+        self.0.key(stream, key).map_err(unreadable)
+    }
+
+    fn has_artifact(&self, id: &ArtifactId) -> Result<bool, LedgerError> {
+        Ok(self.0.artifact(id).map_err(unreadable)?.is_some())
+    }
+}
+
+pub(super) fn unreadable(error: IndexError) -> LedgerError {
+    match error {
+        IndexError::Damaged(damaged) => LedgerError::corrupt("the index", damaged.0),
+        IndexError::Sqlite(error) => LedgerError::sqlite("reading the index", &error),
+    }
+}

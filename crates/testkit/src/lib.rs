@@ -1,0 +1,3 @@
+//! What enjamb's tests share: laws that every ledger obeys, and a disk that fails on purpose.
+
+pub mod faulty;
