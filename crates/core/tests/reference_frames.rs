@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use enjamb_core::RawFrame;
 
 fn reference(name: &str) -> Option<String> {
-    let dir = std::env::var_os("ENJAMB_REFERENCE_DIR").unwrap_or_else(|| "/work/shared/facts/reference".into());
-    std::fs::read_to_string(PathBuf::from(dir).join(name)).ok()
+    let dir = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/facts/reference"));
+    std::fs::read_to_string(dir.join(name)).ok()
 }
 
 fn check(frames: impl Iterator<Item = String>, stream: &str) {

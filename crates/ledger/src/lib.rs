@@ -23,8 +23,8 @@ pub use error::{LedgerError, Outcome};
 pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
 pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
-pub use segments::{NewSegment, SegmentFile, Segments};
-pub use sqlite::{SealedRange, SqliteLedger, SqliteOptions};
+pub use segments::{Lease, NewSegment, SegmentFile, Segments};
+pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, SealedRange, Sealed, SqliteLedger, SqliteOptions};
 
 pub type Result<T> = std::result::Result<T, LedgerError>;
 
@@ -55,6 +55,9 @@ pub struct ArtifactSummary {
     pub len: u64,
 }
 
+/// Told how much of how much is done.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
 /// Takes bytes as they are read and verified.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
 
@@ -73,8 +76,10 @@ pub trait Ledger: Send + Sync {
     /// Streams an artifact, or a range of it, into `sink`. No byte is handed out before it was checked.
     fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()>;
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>>;
-    /// The marks of a scope whose key begins as `prefix` is encoded: (rest of the key, value), in order.
-    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>>;
+    /// The marks of a scope that are of the same kind as `like`: (what each is about, value), in order.
+    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>>;
+    /// Every frame from record `from` on, in the order of the log, until `visit` says to stop.
+    fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()>;
     /// The number of the last record. It grows with every append, by whichever process.
     fn position(&self) -> Result<u64>;
 }

@@ -196,11 +196,22 @@ impl Ledger for MemoryLedger {
         Facts::mark(&*self.records(), scope, key)
     }
 
-    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
-        let (scope, prefix) = (scope_stream(scope.clone()), prefix.encode());
+    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
+        let (scope, tag) = (scope_stream(scope.clone()), like.encode()[0]);
         let marks = self.records().marks().into_iter();
-        let own = marks.filter(|((of, key), _)| *of == scope && key.starts_with(&prefix));
-        Ok(own.map(|((_, key), value)| (String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), value)).collect())
+        let own = marks.filter(|((of, key), _)| *of == scope && key[0] == tag);
+        Ok(own.map(|((_, key), value)| (String::from_utf8_lossy(&key[1..]).into_owned(), value)).collect())
+    }
+
+    fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
+        let records = self.records();
+        for (at, frame) in records.frames() {
+            let n = at as u64 + 1;
+            if n >= from && !visit(n, frame)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn position(&self) -> Result<u64> {

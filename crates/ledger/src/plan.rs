@@ -194,7 +194,7 @@ fn check_seq(frame: &NewFrame, next_seq: u64) -> Result<(), LedgerError> {
 }
 
 /// Asks the order rules, which cannot fail to read: a failed look-up is remembered and wins over what they say.
-fn admit(raw: &RawFrame, known: &Layered<'_>) -> Result<(), LedgerError> {
+pub fn admit(raw: &RawFrame, known: &dyn Facts) -> Result<(), LedgerError> {
     let mut failed = None;
     let verdict = order::admit(raw, &mut |scope, key| match look_up(known, scope, key) {
         Ok(value) => value,
@@ -210,7 +210,7 @@ fn admit(raw: &RawFrame, known: &Layered<'_>) -> Result<(), LedgerError> {
 }
 
 /// A mark without a value is one that was unset; a dropped artifact whose bytes have come again is not dropped any more.
-fn look_up(known: &Layered<'_>, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
+fn look_up(known: &dyn Facts, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
     if let MarkKey::Dropped(id) = key
         && known.has_artifact(id)?
     {

@@ -1,7 +1,7 @@
 //! Segment files: written and synced here, read through `object_store`, so that they may live anywhere later.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,9 @@ pub struct Segments {
     blocks: Mutex<BlockCache>,
 }
 
+/// A lock that ends when this is dropped, or when its process dies.
+pub struct Lease(#[allow(dead_code)] File);
+
 /// A segment being written, under a name that nothing refers to.
 pub struct NewSegment {
     path: PathBuf,
@@ -44,6 +47,38 @@ impl Segments {
         let store = LocalFileSystem::new_with_prefix(&dir)
             .map_err(|error| LedgerError::io(&dir, io::Error::other(error.to_string())))?;
         Ok(Self { dir, store: Arc::new(store), open: Mutex::default(), blocks: Mutex::default() })
+    }
+
+    /// Keeps files that nothing names yet from being swept. Held from before a segment is begun until it is named.
+    pub fn lease(&self) -> Result<Lease, LedgerError> {
+        let file = self.lock_file("lease.lock")?;
+        file.lock_shared().map_err(|error| LedgerError::io(self.dir.join("lease.lock"), error))?;
+        Ok(Lease(file))
+    }
+
+    /// Excludes every lease, in this process and in others; `None` while there is one.
+    pub(crate) fn no_leases(&self) -> Result<Option<Lease>, LedgerError> {
+        self.try_exclusive("lease.lock")
+    }
+
+    /// Excludes other maintenance, in this process and in others; `None` while there is some.
+    pub(crate) fn maintenance(&self) -> Result<Option<Lease>, LedgerError> {
+        self.try_exclusive("maintenance.lock")
+    }
+
+    fn try_exclusive(&self, name: &str) -> Result<Option<Lease>, LedgerError> {
+        let file = self.lock_file(name)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lease(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(LedgerError::io(self.dir.join(name), error)),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<File, LedgerError> {
+        let path = self.dir.join(name);
+        let opened = File::options().create(true).truncate(false).write(true).open(&path);
+        opened.map_err(|error| LedgerError::io(path, error))
     }
 
     /// Begins a new segment.
@@ -74,7 +109,7 @@ impl Segments {
         self.dir.join(file_name(digest))
     }
 
-    /// Every file in the segment directory, with its size: segments by digest, and what else there is by name.
+    /// Every file in the segment directory but locks: segments by digest, and what else there is by name.
     pub fn files(&self) -> Result<Vec<SegmentFile>, LedgerError> {
         let entries = fs::read_dir(&self.dir).map_err(|error| LedgerError::io(&self.dir, error))?;
         let mut files = Vec::new();
@@ -82,6 +117,9 @@ impl Segments {
             let entry = entry.map_err(|error| LedgerError::io(&self.dir, error))?;
             let meta = entry.metadata().map_err(|error| LedgerError::io(entry.path(), error))?;
             let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".lock") {
+                continue;
+            }
             let digest = name.strip_suffix(".seg").and_then(Digest::from_hex);
             files.push(SegmentFile { path: entry.path(), digest, bytes: meta.len() });
         }
@@ -173,6 +211,12 @@ pub struct Stored {
     store: Arc<dyn ObjectStore>,
     path: ObjectPath,
     len: u64,
+}
+
+impl Stored {
+    pub fn file_bytes(&self) -> u64 {
+        self.len
+    }
 }
 
 impl ReadAt for Stored {

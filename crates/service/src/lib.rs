@@ -1,1 +1,70 @@
-//! .
+//! What enjamb does, one file an operation. Surfaces parse, call and render; they decide nothing.
+
+mod append;
+mod artifact;
+mod care;
+mod doctor;
+mod env;
+mod error;
+mod exchange;
+mod gc;
+mod policy;
+mod read;
+mod sample;
+mod status;
+mod tag;
+
+use std::path::Path;
+
+use enjamb_ledger::{SqliteLedger, SqliteOptions};
+
+pub use append::{Append, DraftLine};
+pub use artifact::{ArtifactView, PutOptions, Stored};
+pub use care::Maintained;
+pub use doctor::{Check, Verdict};
+pub use env::Env;
+pub use error::ServiceError;
+pub use exchange::{Import, ImportProblem};
+pub use gc::{Candidate, GcPlan, GcRun};
+pub use policy::{Policy, parse_ttl};
+pub use read::Follow;
+pub use sample::SAMPLE_THREAD;
+pub use status::{DiskUse, Status};
+pub use tag::{Expect, TagView};
+
+pub type Result<T> = std::result::Result<T, ServiceError>;
+
+/// A store that is open, and everything that can be done with it.
+pub struct Store {
+    ledger: SqliteLedger,
+    env: Env,
+}
+
+/// Who does something, as frames record it.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    pub actor_id: String,
+    pub origin: String,
+}
+
+impl Store {
+    /// Opens the store in a directory.
+    pub fn open(dir: &Path, env: Env) -> Result<Self> {
+        Ok(Self { ledger: SqliteLedger::open(dir, SqliteOptions::default())?, env })
+    }
+
+    /// Opens the store in a directory, making it if there is none.
+    pub fn create(dir: &Path, env: Env) -> Result<Self> {
+        let ledger = SqliteLedger::create(dir, SqliteOptions::default(), &env.new_id())?;
+        Ok(Self { ledger, env })
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.ledger.dir()
+    }
+
+    /// The engine underneath, for what measures or tests it.
+    pub fn ledger(&self) -> &SqliteLedger {
+        &self.ledger
+    }
+}

@@ -45,21 +45,31 @@ fn check_depth(bytes: &[u8]) -> Result<(), FrameError> {
 }
 
 fn first_too_deep(bytes: &[u8]) -> Option<usize> {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for (offset, byte) in bytes.iter().enumerate() {
+    let (mut depth, mut offset) = (0_usize, 0);
+    while let Some(byte) = bytes.get(offset) {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'"' => offset += string_bytes(&bytes[offset + 1..]),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > limits::JSON_DEPTH_MAX {
             return Some(offset);
         }
+        offset += 1;
     }
     None
+}
+
+/// The bytes of a string after its opening quote, the closing one included.
+fn string_bytes(rest: &[u8]) -> usize {
+    let mut escaped = false;
+    let closing = rest.iter().position(|byte| {
+        let closes = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        closes
+    });
+    closing.map_or(rest.len(), |closing| closing + 1)
 }
 
 /// What is given of an envelope; a draft may leave out all but the type.
@@ -177,10 +187,15 @@ fn pick<'a>(members: &Members<'a>) -> Result<[Option<&'a RawValue>; 7], FrameErr
 
 fn text(field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, FrameError> {
     let Some(raw) = raw else { return Ok(None) };
-    match serde_json::from_str::<String>(raw.get()) {
-        Ok(text) if !text.is_empty() => Ok(Some(text)),
-        Ok(_) | Err(_) => Err(FrameError::BadField { field, expected: TEXT, got: excerpt(raw.get()) }),
-    }
+    let text = plain_text(raw.get()).or_else(|| serde_json::from_str(raw.get()).ok());
+    let bad = || FrameError::BadField { field, expected: TEXT, got: excerpt(raw.get()) };
+    text.filter(|text| !text.is_empty()).map(Some).ok_or_else(bad)
+}
+
+/// A string without escapes is the text between its quotes. Nearly all are.
+fn plain_text(json: &str) -> Option<String> {
+    let inside = json.strip_prefix('"')?.strip_suffix('"')?;
+    (!inside.contains('\\')).then(|| inside.to_owned())
 }
 
 fn integer(field: &'static str, raw: Option<&RawValue>) -> Result<Option<u64>, FrameError> {

@@ -114,6 +114,11 @@ fn what_is_not_known_survives() {
 }
 
 #[test]
+fn of_a_member_given_twice_the_last_counts() {
+    check_again("session", "session_ended", r#""reason":"a","reason":"b""#, "session_ended", r#""reason":"b""#);
+}
+
+#[test]
 fn values_made_here_have_sorted_keys() {
     let args = Json::from(serde_json::json!({"z": 1, "a": {"y": 1, "b": 2}}));
     assert_eq!(args.get(), r#"{"a":{"b":2,"y":1},"z":1}"#);
@@ -190,7 +195,7 @@ fn limits_are_met_exactly() {
 
     let nested = |levels: usize| {
         let inside = levels - 1;
-        written("session", "a", &format!(r#""q":"\"[[[","x":{}{}"#, "[".repeat(inside), "]".repeat(inside)))
+        written("session", "a", &format!(r#""q":"\"[[[","p":"\\","x":{}{}"#, "[".repeat(inside), "]".repeat(inside)))
     };
     raw(&nested(limits::JSON_DEPTH_MAX));
     check_error(nested(limits::JSON_DEPTH_MAX + 1), "too-deep", "at most 128 levels");

@@ -13,7 +13,7 @@ use crate::{ArtifactId, CommitId, Digest, StreamId};
 pub struct Mark {
     pub scope: Scope,
     pub key: MarkKey,
-    /// Of the keys that can be unset again, the empty value says that they are.
+    /// Never empty, except to say that the fact no longer holds.
     pub value: String,
 }
 
@@ -27,7 +27,7 @@ pub enum Scope {
 /// What a fact is about. The scope and the value are given with each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MarkKey {
-    /// Stream: a session is over; its reason.
+    /// Stream: the seq at which a session ended.
     Ended,
     /// Stream: the id of the message at this seq.
     Message(u64),
@@ -40,9 +40,9 @@ pub enum MarkKey {
     RunEnded(String),
     JobSpawned(String),
     JobEnded(String),
-    /// Stream: the name of the tool that a call started.
+    /// Stream: the seq at which a call of a tool started.
     ToolStarted(String),
-    /// Stream: the seq at which a call ended or failed.
+    /// Stream: the seq at which it ended or failed.
     ToolEnded(String),
     /// Stream: the last call that a tool of this name was started for.
     RunningTool(String),
@@ -56,7 +56,7 @@ pub enum MarkKey {
     Policy(ArtifactId),
     /// Store: `1`; empty when something mentioned the artifact since.
     Condemned(ArtifactId),
-    /// Store: `1`; empty when the bytes were written again.
+    /// Store: `1`. That the bytes came again is for the ledger to know: of what it holds it says that it is not dropped.
     Dropped(ArtifactId),
     /// Store: the hex digest of the commit's payload.
     Commit(CommitId),
@@ -77,25 +77,43 @@ impl MarkKey {
     /// ```
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag()];
-        match self {
-            Self::Message(seq) => bytes.extend(seq.to_be_bytes()),
-            Self::Policy(id) | Self::Condemned(id) | Self::Dropped(id) => bytes.extend(id.to_hex().into_bytes()),
-            Self::Commit(id) => bytes.extend(id.to_string().into_bytes()),
-            Self::Ended | Self::TaskSpawned | Self::TaskEnded => {}
-            Self::MessageId(text)
-            | Self::RunSpawned(text)
-            | Self::RunDecided(text)
-            | Self::RunCompiled(text)
-            | Self::RunEnded(text)
-            | Self::JobSpawned(text)
-            | Self::JobEnded(text)
-            | Self::ToolStarted(text)
-            | Self::ToolEnded(text)
-            | Self::RunningTool(text)
-            | Self::Tag(text)
-            | Self::Ref(text) => bytes.extend(text.as_bytes()),
+        match self.subject() {
+            Subject::Only => {}
+            Subject::Seq(seq) => bytes.extend(seq.to_be_bytes()),
+            Subject::Name(name) => bytes.extend(name.as_bytes()),
+            Subject::Artifact(id) => bytes.extend(id.to_hex().into_bytes()),
+            Subject::Commit(id) => bytes.extend(id.to_string().into_bytes()),
         }
         bytes
+    }
+
+    /// The name or the id in a key, where a frame's writer chose it.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self.subject() {
+            Subject::Name(name) => Some(name),
+            Subject::Only | Subject::Seq(_) | Subject::Artifact(_) | Subject::Commit(_) => None,
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Self::Ended | Self::TaskSpawned | Self::TaskEnded => Subject::Only,
+            Self::Message(seq) => Subject::Seq(*seq),
+            Self::Policy(id) | Self::Condemned(id) | Self::Dropped(id) => Subject::Artifact(*id),
+            Self::Commit(id) => Subject::Commit(*id),
+            Self::MessageId(name)
+            | Self::RunSpawned(name)
+            | Self::RunDecided(name)
+            | Self::RunCompiled(name)
+            | Self::RunEnded(name)
+            | Self::JobSpawned(name)
+            | Self::JobEnded(name)
+            | Self::ToolStarted(name)
+            | Self::ToolEnded(name)
+            | Self::RunningTool(name)
+            | Self::Tag(name)
+            | Self::Ref(name) => Subject::Name(name),
+        }
     }
 
     const fn tag(&self) -> u8 {
@@ -122,6 +140,16 @@ impl MarkKey {
             Self::Ref(_) => 0x14,
         }
     }
+}
+
+/// Which one of its kind a key is about.
+enum Subject<'a> {
+    /// There is one in a scope.
+    Only,
+    Seq(u64),
+    Name(&'a str),
+    Artifact(ArtifactId),
+    Commit(CommitId),
 }
 
 /// The facts that a frame establishes.
@@ -164,9 +192,9 @@ fn in_store(facts: Vec<(MarkKey, String)>) -> Vec<Mark> {
 fn session(frame: &Frame, body: &SessionBody) -> Vec<(MarkKey, String)> {
     let seq = || frame.seq.to_string();
     match body {
-        SessionBody::SessionEnded(ended) => vec![(MarkKey::Ended, ended.reason.clone())],
+        SessionBody::SessionEnded(_) => vec![(MarkKey::Ended, seq())],
         SessionBody::ToolStarted(tool) => vec![
-            (MarkKey::ToolStarted(tool.tool_id.clone()), tool.name.clone()),
+            (MarkKey::ToolStarted(tool.tool_id.clone()), seq()),
             (MarkKey::RunningTool(tool.name.clone()), tool.tool_id.clone()),
         ],
         SessionBody::ToolEnded(tool) => vec![(MarkKey::ToolEnded(tool.tool_id.clone()), seq())],
@@ -234,10 +262,7 @@ fn continuity(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
 fn artifact(frame: &Frame, body: &ArtifactBody) -> Vec<(MarkKey, String)> {
     let set = || "1".to_owned();
     match body {
-        // The bytes are here again, whatever happened to them before.
-        ArtifactBody::ArtifactWritten(written) => {
-            parsed([&written.artifact_id]).map(|id| (MarkKey::Dropped(id), String::new())).collect()
-        }
+        ArtifactBody::ArtifactWritten(_) => Vec::new(),
         ArtifactBody::ArtifactTagged(tag) => {
             let target = parsed(&tag.artifact_id).next();
             vec![(MarkKey::Tag(tag.name.clone()), target.map_or_else(String::new, |id| id.to_hex()))]

@@ -25,7 +25,8 @@ use crate::{StreamId, StreamKind, limits};
 
 /// Admits the next frame of its stream, or says which rule it breaks.
 ///
-/// `lookup` answers with the value last set for a key; frames admitted earlier in the same batch count as well.
+/// `lookup` answers with the value last set for a key, where the empty value and none are the same; frames admitted
+/// earlier in the same batch count as well.
 pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>) -> Result<(), Refusal> {
     let mut case = Case { frame, lookup };
     session::check_open(&mut case)?;
@@ -41,15 +42,16 @@ pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Optio
     check_keys(&case, &decoded)
 }
 
-/// A frame may be large, but what an index finds it by may not.
+/// A frame may be large, but what an index finds it by may not; and what has no name is not found.
 fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<(), Refusal> {
-    let longest = mark::marks_of(case.frame, decoded).iter().map(|mark| mark.key.encode().len() - 1).max();
-    match longest {
-        Some(bytes) if bytes > limits::NAME_BYTES_MAX => {
-            let detail = format!("an id has {bytes} bytes: expected at most {}", limits::NAME_BYTES_MAX);
+    let marks = mark::marks_of(case.frame, decoded);
+    let mut lengths = marks.iter().filter_map(|mark| mark.key.name()).map(str::len);
+    match lengths.find(|bytes| !(1..=limits::NAME_BYTES_MAX).contains(bytes)) {
+        Some(bytes) => {
+            let detail = format!("an id has {bytes} bytes: expected 1 to {}", limits::NAME_BYTES_MAX);
             Err(case.refuse(Rule::BadName, detail))
         }
-        Some(_) | None => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -71,18 +73,22 @@ impl Case<'_> {
 
     /// What the frame's own stream has said.
     fn here(&mut self, key: MarkKey) -> Option<String> {
-        (self.lookup)(&Scope::Stream(self.frame.stream().clone()), &key)
+        self.known(&Scope::Stream(self.frame.stream().clone()), &key)
     }
 
-    /// What the store has said; a mark that was unset is none.
+    /// What the store has said.
     fn in_store(&mut self, key: MarkKey) -> Option<String> {
-        (self.lookup)(&Scope::Store, &key).filter(|value| !value.is_empty())
+        self.known(&Scope::Store, &key)
     }
 
     /// What a session has said; of a session that is not here, nothing.
     fn in_session(&mut self, id: &str, key: MarkKey) -> Option<String> {
         let stream = StreamId::new(StreamKind::Session, id).ok()?;
-        (self.lookup)(&Scope::Stream(stream), &key)
+        self.known(&Scope::Stream(stream), &key)
+    }
+
+    fn known(&mut self, scope: &Scope, key: &MarkKey) -> Option<String> {
+        (self.lookup)(scope, key).filter(|value| !value.is_empty())
     }
 
     /// A name that people give and see.

@@ -11,7 +11,7 @@ pub(super) fn check_open(case: &mut Case<'_>) -> Result<(), Refusal> {
     }
     let ended = case.here(MarkKey::Ended);
     case.require(ended.is_none(), Rule::SessionEnded, || {
-        format!("the session has ended with reason {:?}, and nothing follows that", ended.unwrap_or_default())
+        format!("the session has ended at seq {}, and nothing follows that", ended.unwrap_or_default())
     })
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use enjamb_core::frame::RawFrame;
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest, StreamId};
+use enjamb_core::{ArtifactId, Digest};
 
 use super::db::{self, Rows, damaged};
+use super::queries::Lookup;
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
 use crate::record::{FrameRecord, Record, SegmentRecord};
 
@@ -20,13 +21,6 @@ pub struct View<'c> {
 impl<'c> View<'c> {
     pub fn new(below: Rows<'c>) -> Self {
         Self { below, changes: BTreeMap::new() }
-    }
-
-    fn get(&self, key: &[u8]) -> db::Result<Option<Vec<u8>>> {
-        match self.changes.get(key) {
-            Some(change) => Ok(change.clone()),
-            None => self.below.get(key),
-        }
     }
 
     fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
@@ -47,20 +41,15 @@ impl<'c> View<'c> {
         }
         self.below.set_applied(n)
     }
-
-    fn totals(&self) -> db::Result<Totals> {
-        let Some(payload) = self.get(&rows::totals_key())? else { return Ok(Totals::default()) };
-        decoded(Totals::decode(&payload), "totals")
-    }
-
-    fn stream(&self, stream: &StreamId) -> db::Result<Option<StreamRow>> {
-        let Some(payload) = self.get(&rows::stream_key(stream))? else { return Ok(None) };
-        decoded(StreamRow::decode(&payload), "stream").map(Some)
-    }
 }
 
-fn decoded<T>(row: Option<T>, table: &str) -> db::Result<T> {
-    row.map_or_else(|| damaged(format!("a {table} row does not parse")), Ok)
+impl Lookup for View<'_> {
+    fn get(&self, key: &[u8]) -> db::Result<Option<Vec<u8>>> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.below.get(key),
+        }
+    }
 }
 
 /// Folds record `n` into the view.
@@ -156,8 +145,7 @@ fn fold_artifact(view: &mut View<'_>, id: &ArtifactId, row: ArtifactRow) -> db::
 
 fn drop_artifact(view: &mut View<'_>, id: &ArtifactId) -> db::Result<()> {
     let key = rows::artifact_key(id);
-    let Some(payload) = view.get(&key)? else { return Ok(()) };
-    let row = decoded(ArtifactRow::decode(&payload), "artifact")?;
+    let Some(row) = view.artifact(id)? else { return Ok(()) };
     let mut totals = view.totals()?;
     totals.artifacts -= 1;
     totals.artifact_bytes -= row.len;

@@ -7,5 +7,5 @@ mod rows;
 
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
 pub use fold::{View, fold};
-pub use queries::{Index, StreamOrder};
+pub use queries::{Index, Lookup, StreamOrder};
 pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals};

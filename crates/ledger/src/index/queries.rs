@@ -4,7 +4,7 @@ use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
 use super::db::{Result, Rows, damaged};
-use super::rows::{self, ArtifactRow, KeyRow, StreamRow, Totals};
+use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
 
 /// An index at one moment, with names for what can be asked of it.
 #[derive(Clone, Copy)]
@@ -18,22 +18,59 @@ pub enum StreamOrder {
     Name,
 }
 
-impl Index<'_> {
-    pub fn totals(&self) -> Result<Totals> {
-        match self.0.get(&rows::totals_key())? {
+/// Look-ups by key, the same whether rows are written already or about to be.
+pub trait Lookup {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    fn totals(&self) -> Result<Totals> {
+        match self.get(&rows::totals_key())? {
             None => Ok(Totals::default()),
             Some(payload) => decoded(Totals::decode(&payload), "totals"),
         }
     }
 
-    pub fn stream(&self, stream: &StreamId) -> Result<Option<StreamRow>> {
-        let payload = self.0.get(&rows::stream_key(stream))?;
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamRow>> {
+        let payload = self.get(&rows::stream_key(stream))?;
         payload.map(|payload| decoded(StreamRow::decode(&payload), "stream")).transpose()
     }
 
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRow>> {
+        let payload = self.get(&rows::artifact_key(id))?;
+        payload.map(|payload| decoded(ArtifactRow::decode(&payload), "artifact")).transpose()
+    }
+
+    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>> {
+        let Some(row) = self.stream(stream)? else { return Ok(None) };
+        let payload = self.get(&rows::idempotency_key(row.number, key))?;
+        payload.map(|payload| decoded(KeyRow::decode(&payload), "idempotency key")).transpose()
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        let Some(number) = self.scope_number(scope)? else { return Ok(None) };
+        let payload = self.get(&rows::mark_key(number, key))?;
+        payload.map(|payload| decoded(String::from_utf8(payload).ok(), "mark")).transpose()
+    }
+
+    /// The number of the scope's stream; `None` outside when there is no such stream, inside for the whole store.
+    fn scope_number(&self, scope: &Scope) -> Result<Option<Option<u32>>> {
+        match scope {
+            Scope::Store => Ok(Some(None)),
+            Scope::Stream(stream) => Ok(self.stream(stream)?.map(|row| Some(row.number))),
+        }
+    }
+}
+
+impl Lookup for Index<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.0.get(key)
+    }
+}
+
+impl Index<'_> {
     /// Up to `limit` streams of a kind, or of all kinds.
     pub fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<(StreamId, StreamRow)>> {
         match order {
+            _ if limit == 0 => Ok(Vec::new()),
             StreamOrder::Recent => self.recent_streams(kind, limit),
             StreamOrder::Name => self.named_streams(kind, limit),
         }
@@ -89,14 +126,12 @@ impl Index<'_> {
         Ok(records)
     }
 
-    pub fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRow>> {
-        let payload = self.0.get(&rows::artifact_key(id))?;
-        payload.map(|payload| decoded(ArtifactRow::decode(&payload), "artifact")).transpose()
-    }
-
     /// Up to `limit` artifacts whose digest lies in `low..=high`, in the order of their ids.
     pub fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<(ArtifactId, ArtifactRow)>> {
         let mut found = Vec::new();
+        if limit == 0 {
+            return Ok(found);
+        }
         let mut to = rows::artifact_bound(high);
         to.push(0);
         self.0.scan(&rows::artifact_bound(low), &to, &mut |key, payload| {
@@ -107,22 +142,24 @@ impl Index<'_> {
         Ok(found)
     }
 
-    pub fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>> {
-        let Some(row) = self.stream(stream)? else { return Ok(None) };
-        let payload = self.0.get(&rows::idempotency_key(row.number, key))?;
-        payload.map(|payload| decoded(KeyRow::decode(&payload), "idempotency key")).transpose()
+    /// The records that name segments of large artifacts.
+    pub fn segment_records(&self) -> Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        let (from, to) = (rows::artifact_bound(&[]), rows::artifact_bound(&[0xff; 33]));
+        self.0.scan(&from, &to, &mut |_, payload| {
+            let row = decoded(ArtifactRow::decode(payload), "artifact")?;
+            if row.place == Place::Segment {
+                numbers.push(row.n);
+            }
+            Ok(true)
+        })?;
+        Ok(numbers)
     }
 
-    pub fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
-        let Some(number) = self.scope_number(scope)? else { return Ok(None) };
-        let payload = self.0.get(&rows::mark_key(number, key))?;
-        payload.map(|payload| decoded(String::from_utf8(payload).ok(), "mark")).transpose()
-    }
-
-    /// All marks of a scope whose key begins as `prefix` is encoded, as (rest of the key, value).
-    pub fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
+    /// All marks of a scope that are of the same kind as `like`, as (what each is about, value).
+    pub fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
         let Some(number) = self.scope_number(scope)? else { return Ok(Vec::new()) };
-        let from = rows::mark_key(number, prefix);
+        let from = [rows::mark_prefix(number).as_slice(), &like.encode()[..1]].concat();
         let to = [from.as_slice(), &[0xff]].concat();
         let mut found = Vec::new();
         self.0.scan(&from, &to, &mut |key, payload| {
@@ -132,16 +169,8 @@ impl Index<'_> {
         })?;
         Ok(found)
     }
-
-    /// The number of the scope's stream; `None` outside when there is no such stream, inside for the whole store.
-    fn scope_number(&self, scope: &Scope) -> Result<Option<Option<u32>>> {
-        match scope {
-            Scope::Store => Ok(Some(None)),
-            Scope::Stream(stream) => Ok(self.stream(stream)?.map(|row| Some(row.number))),
-        }
-    }
 }
 
-fn decoded<T>(row: Option<T>, table: &str) -> Result<T> {
+pub(super) fn decoded<T>(row: Option<T>, table: &str) -> Result<T> {
     row.map_or_else(|| damaged(format!("a {table} row does not parse")), Ok)
 }

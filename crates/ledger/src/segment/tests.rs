@@ -256,9 +256,15 @@ fn reading_forward_loads_each_block_once() {
 
 #[test]
 fn records_cost_few_bytes_of_footer() {
-    let objects: Vec<_> = (0..5_000).map(|row| Object::Record(row * 36 % 5_003, noise(row, 3_000))).collect();
-    let (_, summary, _) = write(SegmentOptions::COLD, &objects, |_| None);
-    assert!(summary.footer_bytes < 5_000, "{summary:?}");
+    let record = |row: u64| Object::Record(row * 36 % 1_009, noise(row, 2_000 + 6 * row as usize));
+    let objects: Vec<_> = (0..1_000).map(record).collect();
+    let options = |record_chunk_bytes_min| SegmentOptions { record_chunk_bytes_min, ..SMALL_BLOCKS };
+    let (_, plain, footer) = write(options(u32::MAX), &objects, |_| None);
+    let blocks = 40 * footer.tables().blocks.len() as u64;
+    assert!(plain.footer_bytes < blocks + 3 * 1_000, "{plain:?}");
+    let (_, listed, footer) = write(options(4_096), &objects, |_| None);
+    let chunks = 36 * footer.tables().chunks.len() as u64;
+    assert!(footer.tables().chunks.len() > 500 && listed.footer_bytes < plain.footer_bytes + chunks, "{listed:?}");
 }
 
 #[test]

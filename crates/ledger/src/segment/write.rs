@@ -1,6 +1,6 @@
 //! Writing a segment: objects in, blocks out, tables last.
 //!
-//! What is held in memory is one block, its compressed form and the tables; an artifact of 4 GiB costs some 60 MiB,
+//! What is held in memory is one block, its compressed form and the tables; an artifact of 4 GiB costs some 70 MiB,
 //! nearly all of it the digests of its chunks.
 
 use std::collections::hash_map::Entry;
@@ -48,11 +48,12 @@ impl SegmentOptions {
         record_chunk_bytes_min: Self::RECORD_CHUNK_BYTES_MIN,
     };
 
-    /// For bytes that are rarely read again.
+    /// For bytes that are rarely read again. Within so large a block long-distance matching finds what chunks would
+    /// find, and needs no digests in the footer for it.
     pub const COLD: Self = Self {
         block_bytes: 64 << 20,
-        compression: Compression { level: 9, window_log: 27 },
-        record_chunk_bytes_min: Self::RECORD_CHUNK_BYTES_MIN,
+        compression: Compression { level: 17, window_log: 27 },
+        record_chunk_bytes_min: u32::MAX,
     };
 }
 

@@ -1,8 +1,12 @@
 //! The embedded engine: `log.db` is the truth, `index.db` follows it, several processes may use both at once.
 
+mod backup;
 mod catch_up;
 mod group;
 mod log;
+mod seal;
+mod sweep;
+mod verify;
 mod writer;
 
 use std::ops::Range;
@@ -17,13 +21,17 @@ use rusqlite::Connection;
 
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
-use crate::index::{ArtifactRow, Index, IndexError, Place, Rows, StreamOrder, StreamRow, Totals};
+use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{ArtifactSummary, Ledger, Result, Sink, StoredFrame, StreamSummary, clip};
 use group::{Group, Ticket};
 use log::Log;
 pub use log::SealedRange;
+pub use backup::Backup;
+pub use seal::Sealed;
+pub use sweep::ArtifactPlace;
+pub use verify::{Checked, Finding};
 use writer::Writer;
 
 /// Records that the index may lag behind before a thread is started to fold them.
@@ -108,18 +116,19 @@ impl Records<'_> {
         to: u64,
         visit: &mut dyn FnMut(u64, &Record) -> Result<bool>,
     ) -> Result<()> {
-        let mut next = from;
-        while next <= to {
+        let (mut next, mut go_on) = (from, true);
+        while go_on && next <= to {
             let before = next;
             self.log.bodies(next, to, &mut |n, body| {
-                if n != next {
-                    return Ok(false);
+                if n == next {
+                    next += 1;
+                    go_on = visit(n, &Record::decode(n, body)?)?;
+                    return Ok(go_on);
                 }
-                next += 1;
-                visit(n, &Record::decode(n, body)?)
+                Ok(false)
             })?;
             if next == before {
-                visit(next, &self.record(next)?)?;
+                go_on = visit(next, &self.record(next)?)?;
                 next += 1;
             }
         }
@@ -216,7 +225,7 @@ impl SqliteLedger {
     fn open_writer(&self) -> Result<Writer> {
         match Writer::open(&self.dir, self.vfs(), &self.segments) {
             Err(LedgerError::Corrupt { what, .. }) if what == "the index" => {
-                self.rebuild_index()?;
+                self.refold()?;
                 Writer::open(&self.dir, self.vfs(), &self.segments)
             }
             opened => opened,
@@ -289,8 +298,13 @@ impl SqliteLedger {
     /// Throws the index away and folds the log anew.
     pub fn rebuild_index(&self) -> Result<()> {
         let mut writer = lock(&self.writer);
-        lock(&self.readers).clear();
         *writer = None;
+        self.refold()
+    }
+
+    /// Makes the index anew. Whoever calls this holds the lock of the writer, and there is none.
+    fn refold(&self) -> Result<()> {
+        lock(&self.readers).clear();
         catch_up::remove(&self.dir.join("index.db"))?;
         catch_up_in(&self.dir, self.vfs(), &self.segments).map(drop)
     }
@@ -398,7 +412,7 @@ impl Ledger for SqliteLedger {
             let mut chain = chain_before(look, &row, stream, from_seq)?;
             let numbers = look.index.frames(&row, from_seq, limit)?;
             let mut frames = Vec::with_capacity(numbers.len());
-            for (seq, n) in (from_seq..).zip(numbers) {
+            for (n, seq) in numbers.into_iter().zip(from_seq..) {
                 let frame = look.records.frame(n, stream, seq)?;
                 if frame.chain_after(&chain) != frame.chain {
                     let what = format!("frame {seq} of {stream} (record {n})");
@@ -441,8 +455,20 @@ impl Ledger for SqliteLedger {
         self.look(|look| Ok(look.index.mark(scope, key)?))
     }
 
-    fn marks(&self, scope: &Scope, prefix: &MarkKey) -> Result<Vec<(String, String)>> {
-        self.look(|look| Ok(look.index.marks(scope, prefix)?))
+    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
+        self.look(|look| Ok(look.index.marks(scope, like)?))
+    }
+
+    fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
+        let reader = self.reader()?;
+        let records = Records { log: Log(&reader.log), segments: &self.segments };
+        let last = records.log.last()?;
+        records.each(from.max(1), last, &mut |n, record| match record {
+            Record::Frame(frame) => visit(n, frame),
+            Record::Bytes { .. } | Record::Segment(_) | Record::Dropped { .. } => Ok(true),
+        })?;
+        self.give_back(reader);
+        Ok(())
     }
 
     fn position(&self) -> Result<u64> {

@@ -12,7 +12,7 @@ use super::log::{self, Log};
 use super::{Records, catch_up};
 use crate::batch::Appended;
 use crate::error::LedgerError;
-use crate::index::{Index, IndexError, KeyRow, Rows};
+use crate::index::{Index, IndexError, KeyRow, Lookup, Rows};
 use crate::plan::{Facts, Head, Layered, Planned, Recent, plan};
 use crate::segments::Segments;
 
@@ -89,7 +89,8 @@ impl Writer {
             Staged { learned: Recent::default(), answers: Vec::with_capacity(tickets.len()), last_n: self.known_n };
         for ticket in tickets {
             let Some(batch) = ticket.take_batch() else { continue };
-            let below = Stored(Index(Rows(&self.index)));
+            let index = Index(Rows(&self.index));
+            let below = Stored(&index);
             let known = Layered { newer: &self.recent, older: &below };
             let facts = Layered { newer: &staged.learned, older: &known };
             match plan(batch, &facts) {
@@ -183,10 +184,10 @@ impl Failure {
     }
 }
 
-/// The index as a source of facts.
-struct Stored<'c>(Index<'c>);
+/// Rows of the index as facts.
+pub(super) struct Stored<'a, L>(pub(super) &'a L);
 
-impl Facts for Stored<'_> {
+impl<L: Lookup> Facts for Stored<'_, L> {
     fn head(&self, stream: &StreamId) -> Result<Option<Head>, LedgerError> {
         let row = self.0.stream(stream).map_err(unreadable)?;
         Ok(row.map(|row| Head { next_seq: row.next_seq, chain: row.chain }))

@@ -1,0 +1,155 @@
+//! `enjamb bench`: our side of the benchmark harness. The last line is JSON with `seconds`, `n` and latencies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+use enjamb_core::frame::{Body, CommitType, ContextCommitted, Draft, Trigger};
+use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp};
+use enjamb_ledger::{Batch, Ledger, NewArtifact, NewFrame};
+use enjamb_service::{ServiceError, Store};
+use serde_json::json;
+
+use super::Context;
+use super::status::now_ms;
+use crate::failure::{Exit, Failure, Result};
+
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Durable commits, one after the other in each chain: delta and metadata with one sync
+    Append {
+        /// A file of deltas, each after its length as u32 little-endian
+        #[arg(long)]
+        frames: PathBuf,
+        #[arg(long)]
+        n: usize,
+        #[arg(long, default_value_t = 1)]
+        writers: usize,
+    },
+    /// Small frames in many streams, to see what listings cost
+    Fill {
+        #[arg(long, default_value_t = 1_000_000)]
+        frames: u64,
+        #[arg(long, default_value_t = 10_000)]
+        streams: u64,
+    },
+}
+
+impl Bench {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let store = context.open_or_create()?;
+        let result = match &self.what {
+            What::Append { frames, n, writers } => append(&store, &read_deltas(frames)?, *n, *writers)?,
+            What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
+        };
+        context.ui.answer(result.to_string())?;
+        Ok(Exit::Done)
+    }
+}
+
+fn read_deltas(path: &Path) -> Result<Vec<Vec<u8>>> {
+    let bytes = fs::read(path).map_err(|source| ServiceError::File { path: path.to_owned(), source })?;
+    let mut rest = bytes.as_slice();
+    let mut deltas = Vec::new();
+    while let Some((len, tail)) = rest.split_first_chunk::<4>() {
+        let len = u32::from_le_bytes(*len) as usize;
+        let (delta, tail) = tail.split_at_checked(len).ok_or_else(|| Failure::usage("the file of deltas is cut short"))?;
+        deltas.push(delta.to_vec());
+        rest = tail;
+    }
+    Ok(deltas)
+}
+
+fn append(store: &Store, deltas: &[Vec<u8>], n: usize, writers: usize) -> Result<serde_json::Value> {
+    // The first write opens the log; that is not what is measured.
+    store.ledger().append(Batch::default())?;
+    let run = now_ms();
+    let began = Instant::now();
+    let each: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers)
+            .map(|writer| scope.spawn(move || write_chain(store, deltas, n / writers, &format!("bench/{run}-{writer}"))))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::usage("a writer died")))).collect()
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let mut latencies = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    latencies.sort_by(f64::total_cmp);
+    let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or(0.0) * 1e6;
+    Ok(json!({"seconds": seconds, "n": latencies.len(), "p50_us": at(0.5), "p99_us": at(0.99)}))
+}
+
+fn write_chain(store: &Store, deltas: &[Vec<u8>], n: usize, principal: &str) -> Result<Vec<f64>> {
+    let stream = StreamId::new(StreamKind::Context, principal).map_err(ServiceError::from)?;
+    let mut parent = None;
+    let mut latencies = Vec::with_capacity(n);
+    for index in 0..n {
+        let delta = deltas[index % deltas.len()].clone();
+        let began = Instant::now();
+        let (batch, id) = commit(&stream, parent.take(), delta, index as i64)?;
+        store.ledger().append(batch)?;
+        latencies.push(began.elapsed().as_secs_f64());
+        parent = Some(id);
+    }
+    Ok(latencies)
+}
+
+fn commit(stream: &StreamId, parent: Option<String>, delta: Vec<u8>, index: i64) -> Result<(Batch, String)> {
+    let artifact = NewArtifact::from_bytes(delta);
+    let now = now_ms();
+    let created_at = Timestamp::from_micros(now as i64 * 1000 + index % 1000).to_string();
+    let artifact_ref = artifact.id.to_string();
+    let parent_text = parent.clone().unwrap_or_default();
+    let id = CommitId::derive(&parent_text, &artifact_ref, &created_at, &stream.id).to_string();
+    let body: Body = ContextCommitted {
+        commit_id: id.clone(),
+        version: 1,
+        parent,
+        commit_type: CommitType::Delta,
+        artifact_ref,
+        format: "claude-code-v1".into(),
+        template: Some(stream.id.clone()),
+        principal: Some(stream.id.clone()),
+        machine: Some("bench".into()),
+        agent_session_id: Some("bench".into()),
+        checkpoint: Trigger::TurnBoundary,
+        ticket_id: None,
+        thread_id: None,
+        summary: Some("x".repeat(60)),
+        message_count: 3,
+        token_count: 1400,
+        token_method: Some("bytes/2.8".into()),
+        created_at,
+        attributes: None,
+    }
+    .into();
+    let draft = Draft::of(stream, &body).map_err(ServiceError::from)?;
+    let frame = NewFrame { stream: stream.clone(), draft, id: id[4..].to_owned(), timestamp_ms: now, expected_seq: None };
+    Ok((Batch { artifacts: vec![artifact], frames: vec![frame], ..Batch::default() }, id))
+}
+
+fn fill(store: &Store, frames: u64, streams: u64) -> Result<serde_json::Value> {
+    const PER_BATCH: u64 = 1_000;
+    let began = Instant::now();
+    let mut done = 0;
+    while done < frames {
+        let count = PER_BATCH.min(frames - done);
+        let mut batch = Batch::default();
+        for index in done..done + count {
+            let stream = StreamId::new(StreamKind::Session, format!("s{}", index % streams)).map_err(ServiceError::from)?;
+            let json = br#"{"type":"output_text_delta","delta":"a word or two of what the model said"}"#;
+            let draft = Draft::parse(json.to_vec()).map_err(ServiceError::from)?;
+            let id = format!("{index:032x}");
+            batch.frames.push(NewFrame { stream, draft, id, timestamp_ms: now_ms(), expected_seq: None });
+        }
+        store.ledger().append(batch)?;
+        done += count;
+    }
+    Ok(json!({"seconds": began.elapsed().as_secs_f64(), "n": frames}))
+}

@@ -1,0 +1,168 @@
+//! `enjamb frames`, with `import` and `export`
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use enjamb_core::{StreamId, limits};
+use enjamb_ledger::StoredFrame;
+use enjamb_service::{Import, ServiceError, Store};
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::text::{bytes, plural};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Example:\n  enjamb frames session/s1\n  enjamb frames session/s1 --from 10 -n 5\n  \
+    enjamb frames continuity/main --follow")]
+pub struct Frames {
+    #[command(subcommand)]
+    exchange: Option<Exchange>,
+    /// The stream, such as session/s1
+    stream: Option<StreamId>,
+    /// Begin at this seq
+    #[arg(long, default_value_t = 0, value_name = "SEQ")]
+    from: u64,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<u64>,
+    /// Go on as the stream grows
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Subcommand)]
+enum Exchange {
+    /// Take in a file of frames, one JSON object a line; every byte of it can be given back
+    #[command(after_help = "Example:\n  enjamb frames import events.jsonl")]
+    Import {
+        /// The file, or - for stdin
+        file: PathBuf,
+    },
+    /// Give back an imported file as it was, or all frames of the store
+    #[command(after_help = "Example:\n  enjamb frames export art-3f2a91 -o events.jsonl\n  enjamb frames export > all.jsonl")]
+    Export {
+        /// What `frames import` answered: an artifact or a tag; without it, all frames in the order of the log
+        import: Option<String>,
+        /// Where to write [default: stdout]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+impl Frames {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        match self.exchange {
+            Some(Exchange::Import { file }) => import(context, &file),
+            Some(Exchange::Export { import, output }) => export(context, import.as_deref(), output),
+            None => self.read(context),
+        }
+    }
+
+    fn read(self, context: &mut Context<'_>) -> Result<Exit> {
+        let store = context.open()?;
+        let Some(stream) = self.stream.as_ref() else {
+            let help = Some("enjamb streams    lists them".into());
+            return Err(Failure::Usage { message: "which stream?".into(), help });
+        };
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let mut next = self.from;
+        if !self.follow {
+            store.stream(stream)?;
+        }
+        let mut follow = store.follow(stream, next);
+        while left > 0 {
+            let page = left.min(limits::PAGE_ROWS_MAX as u64) as usize;
+            let mut frames = if self.follow { follow.next(&|| true)? } else { store.frames(stream, next, page)? };
+            frames.truncate(page);
+            let Some(last) = frames.last() else { break };
+            next = last.seq + 1;
+            left -= frames.len() as u64;
+            print(context, &frames)?;
+            if self.follow {
+                context.ui.flush()?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {
+    for frame in frames {
+        if context.ui.is_json() {
+            // What is stored was parsed when it was appended.
+            let value: Value = serde_json::from_slice(&frame.json).unwrap_or(Value::Null);
+            context.ui.json("frame", json!({"seq": frame.seq, "chain": frame.chain.to_hex(), "frame": value}))?;
+        } else {
+            context.ui.stored(&[&frame.json, b"\n".as_slice()].concat())?;
+        }
+    }
+    Ok(())
+}
+
+fn import(context: &mut Context<'_>, file: &PathBuf) -> Result<Exit> {
+    let store = context.open_or_create()?;
+    let report = if file.as_os_str() == "-" {
+        store.import_frames(&mut std::io::stdin().lock())?
+    } else {
+        let source = File::open(file).map_err(|source| ServiceError::File { path: file.clone(), source })?;
+        store.import_frames(&mut BufReader::with_capacity(1 << 20, source))?
+    };
+    show_import(context, &report)?;
+    Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Partly })
+}
+
+fn show_import(context: &mut Context<'_>, report: &Import) -> Result<()> {
+    let id = report.manifest.map(|id| id.to_string()).unwrap_or_default();
+    if context.ui.is_json() {
+        let problems: Vec<_> =
+            report.problems.iter().map(|problem| json!({"line": problem.line, "detail": problem.detail})).collect();
+        context.ui.json(
+            "frames_import",
+            json!({
+                "import": id, "lines": report.lines, "appended": report.appended, "known": report.known,
+                "bytes": report.bytes, "digest": report.digest.map(|digest| digest.to_hex()), "problems": problems,
+            }),
+        )?;
+        return Ok(());
+    }
+    for problem in &report.problems {
+        context.ui.note(&format!("line {}: kept, not appended: {}", problem.line, problem.detail));
+    }
+    context.ui.line(format!(
+        "{} of {}: {} appended, {} here already",
+        plural(report.lines, "line"),
+        bytes(report.bytes),
+        report.appended,
+        report.known
+    ))?;
+    context.ui.answer(id)?;
+    Ok(())
+}
+
+fn export(context: &mut Context<'_>, import: Option<&str>, output: Option<PathBuf>) -> Result<Exit> {
+    let store = context.open()?;
+    match output {
+        None => {
+            context.ui.flush()?;
+            write_export(&store, import, &mut BufWriter::new(context.ui.raw()))?;
+        }
+        Some(path) => {
+            let file = File::create_new(&path).map_err(|source| ServiceError::File { path: path.clone(), source })?;
+            write_export(&store, import, &mut BufWriter::new(file))?;
+            context.ui.line(format!("wrote {}", path.display()))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn write_export(store: &Store, import: Option<&str>, out: &mut dyn Write) -> Result<()> {
+    match import {
+        Some(text) => store.export_import(&store.resolve_artifact(text)?, out).map(drop)?,
+        None => store.export_frames(out).map(drop)?,
+    }
+    Ok(out.flush()?)
+}

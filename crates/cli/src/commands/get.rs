@@ -1,0 +1,78 @@
+//! `enjamb get`
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use clap::Args;
+use enjamb_core::ArtifactId;
+use enjamb_service::{ServiceError, Store};
+use serde_json::json;
+
+use super::Context;
+use crate::failure::{Exit, Result};
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  enjamb get art-3f2a91 > report.md\n  enjamb get last-test-run --range 0-1023\n\n\
+    Every byte is checked against its digest before it is written.")]
+pub struct Get {
+    /// An id, the beginning of one, or a tag
+    artifact: String,
+    /// Only bytes A to B, both included, counted from 0; A- is from A to the end
+    #[arg(long, value_name = "A-B")]
+    range: Option<String>,
+    /// Where to write [default: stdout]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Get {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let store = context.open()?;
+        let id = store.resolve_artifact(&self.artifact)?;
+        let range = self.range.as_deref().map(|text| parse_range(&store, &id, text)).transpose()?;
+        match &self.output {
+            None if context.ui.is_json() => {
+                let view = store.artifact(&id)?;
+                let value = json!({"id": id.to_string(), "bytes": view.len, "policy": view.policy.name(), "tags": view.tags});
+                context.ui.json("get", value)?;
+            }
+            None if context.ui.is_terminal() => store.get(&id, range, &mut |bytes| context.ui.stored(bytes))?,
+            None => {
+                context.ui.flush()?;
+                write_all(&store, &id, range, &mut BufWriter::with_capacity(1 << 18, context.ui.raw()))?;
+            }
+            Some(path) => {
+                let file =
+                    File::create_new(path).map_err(|source| ServiceError::File { path: path.clone(), source })?;
+                write_all(&store, &id, range, &mut BufWriter::with_capacity(1 << 18, file))?;
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn write_all(store: &Store, id: &ArtifactId, range: Option<Range<u64>>, out: &mut dyn Write) -> Result<()> {
+    store.get(id, range, &mut |bytes| out.write_all(bytes))?;
+    Ok(out.flush()?)
+}
+
+/// `A-B`, both included, or `A-`.
+fn parse_range(store: &Store, id: &ArtifactId, text: &str) -> Result<Range<u64>> {
+    let invalid = || ServiceError::Invalid {
+        what: "range",
+        text: text.to_owned(),
+        expected: "A-B or A-, such as 0-1023",
+    };
+    let (from, to) = text.split_once('-').ok_or_else(invalid)?;
+    let from: u64 = from.parse().map_err(|_| invalid())?;
+    if to.is_empty() {
+        return Ok(from..store.artifact(id)?.len.max(from));
+    }
+    let to: u64 = to.parse().map_err(|_| invalid())?;
+    if to < from {
+        return Err(invalid().into());
+    }
+    Ok(from..to.checked_add(1).ok_or_else(invalid)?)
+}

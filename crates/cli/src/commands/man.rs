@@ -1,0 +1,34 @@
+//! `enjamb man`
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use enjamb_service::ServiceError;
+
+use super::{Cli, Context};
+use crate::failure::{Exit, Result};
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  enjamb man | man -l -\n  enjamb man --dir /usr/local/share/man/man1")]
+pub struct Man {
+    /// Write a page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let command = Cli::command();
+        let Some(dir) = self.dir else {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(command).render(&mut page)?;
+            context.ui.stored(&page)?;
+            return Ok(Exit::Done);
+        };
+        let written = fs::create_dir_all(&dir).and_then(|()| clap_mangen::generate_to(command, &dir));
+        written.map_err(|source| ServiceError::File { path: dir.clone(), source })?;
+        context.ui.line(format!("wrote the pages to {}", dir.display()))?;
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,183 @@
+//! The commands, one file each, and what they share: flags, the store, who is asking.
+
+mod append;
+mod artifacts;
+mod backup;
+mod bench;
+mod completions;
+mod demo;
+mod doctor;
+mod frames;
+mod gc;
+mod get;
+mod init;
+mod maintain;
+mod man;
+mod pin;
+mod put;
+mod restore;
+mod status;
+mod streams;
+mod tag;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind as ClapErrorKind;
+use clap::{Args, Parser, Subcommand};
+use enjamb_service::{Actor, Env, Store};
+
+use crate::failure::{Exit, Failure, Result};
+use crate::ui::{Output, Ui};
+
+/// Keeps what your agents knew: durable, resumable, forkable, auditable.
+#[derive(Parser)]
+#[command(name = "enjamb", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = "Without a command, enjamb shows the state of the store.\nTry it without touching anything: enjamb demo")]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags that mean the same everywhere.
+#[derive(Args, Clone)]
+pub struct Global {
+    /// The store's directory [default: $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
+    #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true)]
+    pub store: Option<PathBuf>,
+    /// Print one JSON document, with a schema member
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print only the answer
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Who does this, as frames record it
+    #[arg(long, global = true, env = "ENJAMB_ACTOR", value_name = "NAME", default_value = "user", hide = true)]
+    pub actor: String,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make a store
+    Init(init::Init),
+    /// Show the state of the store
+    Status(status::Status),
+    /// Append frames to a stream
+    Append(append::Append),
+    /// Read a stream, follow it, or exchange frames as files
+    Frames(frames::Frames),
+    /// List streams
+    Streams(streams::Streams),
+    /// Store bytes
+    Put(put::Put),
+    /// Get bytes back
+    Get(get::Get),
+    /// List artifacts
+    Artifacts(artifacts::Artifacts),
+    /// Name an artifact, or list names
+    Tag(tag::Tag),
+    /// Say how long an artifact is kept
+    Pin(pin::Pin),
+    /// Check every byte and every rule
+    Verify(verify::Verify),
+    /// Collect what nobody needs (shows the plan unless told to run)
+    Gc(gc::Gc),
+    /// Move cold bytes into compressed segments
+    Maintain(maintain::Maintain),
+    /// Copy the store while it is in use
+    Backup(backup::Backup),
+    /// Make a store from a backup
+    Restore(restore::Restore),
+    /// Look for trouble
+    Doctor(doctor::Doctor),
+    /// The whole story on a sample, in a store that is thrown away
+    Demo(demo::Demo),
+    /// Print shell completions
+    Completions(completions::Completions),
+    /// Print the manual page
+    Man(man::Man),
+    /// Measure (for the benchmark harness)
+    #[command(hide = true)]
+    Bench(bench::Bench),
+}
+
+/// What every command is given.
+pub struct Context<'u> {
+    pub ui: &'u mut Ui,
+    pub global: Global,
+}
+
+impl Global {
+    pub fn output(&self) -> Output {
+        Output { json: self.json, quiet: self.quiet }
+    }
+}
+
+impl Context<'_> {
+    pub fn store_dir(&self) -> Result<PathBuf> {
+        if let Some(dir) = &self.global.store {
+            return Ok(dir.clone());
+        }
+        let data = std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+        let data = data.or_else(home).ok_or_else(|| Failure::Usage {
+            message: "there is no home directory to keep a store in".into(),
+            help: Some("enjamb --store DIR …".into()),
+        })?;
+        Ok(data.join("enjamb"))
+    }
+
+    /// The store, which must be there.
+    pub fn open(&self) -> Result<Store> {
+        Ok(Store::open(&self.store_dir()?, Env::system())?)
+    }
+
+    /// The store, made if it is not there: a first write needs nothing set up.
+    pub fn open_or_create(&self) -> Result<Store> {
+        Ok(Store::create(&self.store_dir()?, Env::system())?)
+    }
+
+    pub fn actor(&self) -> Actor {
+        Actor { actor_id: self.global.actor.clone(), origin: "cli".into() }
+    }
+}
+
+pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
+    let mut context = Context { ui, global: cli.global };
+    let context = &mut context;
+    match cli.command.unwrap_or(Command::Status(status::Status::default())) {
+        Command::Init(init) => init.run(context),
+        Command::Status(status) => status.run(context),
+        Command::Append(append) => append.run(context),
+        Command::Frames(frames) => frames.run(context),
+        Command::Streams(streams) => streams.run(context),
+        Command::Put(put) => put.run(context),
+        Command::Get(get) => get.run(context),
+        Command::Artifacts(artifacts) => artifacts.run(context),
+        Command::Tag(tag) => tag.run(context),
+        Command::Pin(pin) => pin.run(context),
+        Command::Verify(verify) => verify.run(context),
+        Command::Gc(gc) => gc.run(context),
+        Command::Maintain(maintain) => maintain.run(context),
+        Command::Backup(backup) => backup.run(context),
+        Command::Restore(restore) => restore.run(context),
+        Command::Doctor(doctor) => doctor.run(context),
+        Command::Demo(demo) => demo.run(context),
+        Command::Completions(completions) => completions.run(context),
+        Command::Man(man) => man.run(context),
+        Command::Bench(bench) => bench.run(context),
+    }
+}
+
+/// What clap has to say: help and version are answers, anything else is a mistake.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to tell if the output is closed.
+    let _ = error.print();
+    match error.kind() {
+        ClapErrorKind::DisplayHelp | ClapErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::from(2),
+    }
+}

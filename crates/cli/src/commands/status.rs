@@ -1,0 +1,111 @@
+//! `enjamb` and `enjamb status`
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use enjamb_core::Timestamp;
+use enjamb_ledger::{LedgerError, StreamSummary};
+use enjamb_service::ServiceError;
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::text::{ago, bytes, count, plural};
+use crate::ui::{Cell, Table};
+
+#[derive(Args, Default)]
+#[command(after_help = "Example:\n  enjamb\n  enjamb status --json")]
+pub struct Status {}
+
+const RECENT_STREAMS: usize = 5;
+
+impl Status {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let dir = context.store_dir()?;
+        let store = match context.open() {
+            Err(Failure::Service(ServiceError::Ledger(LedgerError::NoStore(_)))) => return nothing_yet(context),
+            opened => opened?,
+        };
+        let status = store.status(RECENT_STREAMS)?;
+        let (totals, disk) = (status.totals, status.disk);
+        if context.ui.is_json() {
+            let recent: Vec<_> = status.recent.iter().map(stream_json).collect();
+            context.ui.json(
+                "status",
+                json!({
+                    "path": dir, "store_id": status.store_id,
+                    "streams": totals.streams, "frames": totals.frames, "frame_bytes": totals.frame_bytes,
+                    "artifacts": totals.artifacts, "artifact_bytes": totals.artifact_bytes,
+                    "disk": {"log": disk.log, "index": disk.index, "segments": disk.segments, "total": disk.total()},
+                    "recent": recent,
+                }),
+            )?;
+            return Ok(Exit::Done);
+        }
+        let ui = &mut context.ui;
+        ui.line(format!("enjamb {}  {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+        ui.line(format!(
+            "  {}  {}  {}",
+            plural(totals.streams, "stream"),
+            plural(totals.frames, "frame"),
+            plural(totals.artifacts, "artifact")
+        ))?;
+        let raw = totals.frame_bytes + totals.artifact_bytes;
+        ui.line(format!("  {} of content in {} on disk", bytes(raw), bytes(disk.total())))?;
+        if !status.recent.is_empty() {
+            ui.line("")?;
+            ui.table(&stream_table(&status.recent))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
+    let dir = context.store_dir()?;
+    if context.ui.is_json() {
+        context.ui.json("status", json!({"path": dir, "store_id": null}))?;
+        return Ok(Exit::Done);
+    }
+    let ui = &mut context.ui;
+    ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+    ui.line("")?;
+    ui.line("  enjamb demo      see what it does, in a store that is thrown away")?;
+    ui.line("  enjamb init      make a store")?;
+    ui.line("  enjamb --help    all commands")?;
+    Ok(Exit::Done)
+}
+
+pub fn stream_json(stream: &StreamSummary) -> Value {
+    json!({
+        "stream": stream.stream.to_string(),
+        "kind": stream.stream.kind.as_str(),
+        "id": stream.stream.id,
+        "frames": stream.next_seq,
+        "bytes": stream.bytes,
+        "first_at": iso(stream.first_ms),
+        "last_at": iso(stream.last_ms),
+        "chain": stream.chain.to_hex(),
+    })
+}
+
+pub fn stream_table(streams: &[StreamSummary]) -> Table {
+    let now = now_ms();
+    let mut table = Table::new(&["stream", "frames", "size", "last"]);
+    for stream in streams {
+        table.row([
+            stream.stream.to_string().into(),
+            Cell::new(count(stream.next_seq), stream.next_seq),
+            Cell::new(bytes(stream.bytes), stream.bytes),
+            Cell::new(format!("{} ago", ago(now, stream.last_ms)), iso(stream.last_ms)),
+        ]);
+    }
+    table
+}
+
+pub fn iso(ms: u64) -> String {
+    Timestamp::from_millis(ms.min(i64::MAX as u64) as i64).to_string()
+}
+
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

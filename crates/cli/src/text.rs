@@ -1,0 +1,102 @@
+//! Words for a screen. A transcript is hostile text: nothing stored reaches a terminal but through [`safe`].
+
+use std::borrow::Cow;
+
+/// The text with everything escaped that could move the cursor, change the terminal, or hide what it says.
+pub fn safe(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_hostile) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hostile(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_hostile(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // C0, DEL and C1 controls.
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
+        // Zero-width, bidirectional and other invisible format characters; variation selectors and tags.
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+/// A size with the unit that suits it.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{count} B"),
+        _ if value < 9.95 => format!("{value:.1} {}", UNITS[unit]),
+        _ => format!("{value:.0} {}", UNITS[unit]),
+    }
+}
+
+/// A count with its thousands apart.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// How long ago something was, in the unit that suits it.
+pub fn ago(now_ms: u64, then_ms: u64) -> String {
+    let seconds = now_ms.saturating_sub(then_ms) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// "1 frame", "2 frames".
+pub fn plural(number: u64, word: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {word}{s}", count(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_point_leaks_control_of_a_terminal() {
+        for c in (0..=0x10_ffff).filter_map(char::from_u32) {
+            let text = c.to_string();
+            let shown = safe(&text);
+            assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !c.is_control()), "{c:?}");
+        }
+        assert_eq!(safe("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
+        assert_eq!(safe("žluťoučký 🐎"), "žluťoučký 🐎");
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        let sizes: Vec<_> = [0, 999, 1000, 1_250_000, 99_600_000].into_iter().map(bytes).collect();
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "1.2 MB", "100 MB"]);
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(ago(100_000, 1_000), "1 min");
+        assert_eq!(plural(1, "frame"), "1 frame");
+    }
+}

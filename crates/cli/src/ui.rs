@@ -1,0 +1,216 @@
+//! Output: aligned and coloured for a person, tab-separated for a pipe, JSON for a program.
+//!
+//! stdout is the answer; stderr is progress, notes and errors.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+
+use crate::text::safe;
+
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+/// A bar that is done sooner than this was never worth showing.
+const PROGRESS_DELAY: Duration = Duration::from_millis(400);
+
+/// What the flags and the terminal ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    pub json: bool,
+    pub quiet: bool,
+}
+
+pub struct Ui {
+    output: Output,
+    terminal: bool,
+    out: BufWriter<anstream::AutoStream<io::StdoutLock<'static>>>,
+}
+
+/// Rows that are aligned for a person and tab-separated for a pipe.
+pub struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+/// A value as a person reads it, and as a program does.
+pub struct Cell {
+    shown: String,
+    plain: String,
+}
+
+impl Cell {
+    pub fn new(shown: impl Into<String>, plain: impl ToString) -> Self {
+        Self { shown: shown.into(), plain: plain.to_string() }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { plain: text.clone(), shown: text }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Table {
+    pub fn new(header: &[&'static str]) -> Self {
+        Self { header: header.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
+        self.rows.push(cells.into());
+    }
+}
+
+impl Ui {
+    pub fn new(output: Output) -> Self {
+        let stdout = io::stdout();
+        let terminal = stdout.is_terminal();
+        Self { output, terminal, out: BufWriter::new(anstream::AutoStream::auto(stdout.lock())) }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.output.json
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    pub fn flush(&mut self) -> crate::failure::Result<()> {
+        Ok(self.out.flush()?)
+    }
+
+    /// One JSON document, on one line.
+    pub fn json(&mut self, schema: &str, mut value: Value) -> io::Result<()> {
+        value["schema"] = format!("enjamb.cli.{schema}/1").into();
+        writeln!(self.out, "{value}")
+    }
+
+    /// A line for a person. Quiet runs leave it out.
+    pub fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+        if self.output.quiet {
+            return Ok(());
+        }
+        writeln!(self.out, "{}", safe(text.as_ref()))
+    }
+
+    /// A line that is the answer itself, and is printed even when quiet.
+    pub fn answer(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+        writeln!(self.out, "{}", safe(text.as_ref()))
+    }
+
+    pub fn good(&mut self, text: &str) -> io::Result<()> {
+        self.mark(GOOD, "✓", text)
+    }
+
+    pub fn bad(&mut self, text: &str) -> io::Result<()> {
+        self.mark(BAD, "✗", text)
+    }
+
+    fn mark(&mut self, style: Style, sign: &str, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{style}{sign}{style:#} {}", safe(text))
+    }
+
+    /// Stored bytes: as they are into a pipe or a file, escaped onto a terminal.
+    pub fn stored(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.terminal {
+            return write!(self.out, "{}", safe(&String::from_utf8_lossy(bytes)));
+        }
+        // Straight to the descriptor: the colour filter would take escape sequences out of what is stored.
+        self.out.flush()?;
+        self.raw().write_all(bytes)
+    }
+
+    /// stdout without any filter, for bytes that must arrive as they are. What was written before is flushed first.
+    pub fn raw(&mut self) -> io::StdoutLock<'static> {
+        // The lock is this thread's already, and it may be taken again.
+        io::stdout().lock()
+    }
+
+    pub fn table(&mut self, table: &Table) -> io::Result<()> {
+        if !self.terminal {
+            for row in &table.rows {
+                let plain: Vec<_> = row.iter().map(|cell| safe(&cell.plain).replace(['\t', '\n'], " ")).collect();
+                writeln!(self.out, "{}", plain.join("\t"))?;
+            }
+            return Ok(());
+        }
+        let widths = widths(table);
+        let header: Vec<_> = table.header.iter().map(|name| (*name).to_owned()).collect();
+        write!(self.out, "{DIM}")?;
+        self.aligned(&header, &widths)?;
+        write!(self.out, "{DIM:#}")?;
+        for row in &table.rows {
+            let shown: Vec<_> = row.iter().map(|cell| safe(&cell.shown).into_owned()).collect();
+            self.aligned(&shown, &widths)?;
+        }
+        Ok(())
+    }
+
+    fn aligned(&mut self, cells: &[String], widths: &[usize]) -> io::Result<()> {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count()) + 2));
+        }
+        writeln!(self.out, "{}", line.trim_end())
+    }
+
+    pub fn error_line(&self, text: &str) {
+        // Nobody is left to tell if stderr is closed too.
+        let _ = writeln!(anstream::stderr(), "{text}");
+    }
+
+    /// A word on stderr about what is going on.
+    pub fn note(&self, text: &str) {
+        if !self.output.quiet && !self.output.json {
+            self.error_line(&safe(text));
+        }
+    }
+
+    /// Runs something long with a bar on stderr, if a person is watching.
+    pub fn with_progress<T>(&self, what: &'static str, act: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let began = Instant::now();
+        let watched = !self.output.quiet && !self.output.json && io::stderr().is_terminal();
+        let mut shown = false;
+        let result = act(&mut |done, total| {
+            if watched && !shown && began.elapsed() > PROGRESS_DELAY {
+                shown = true;
+                bar.set_draw_target(ProgressDrawTarget::stderr());
+                bar.set_style(bar_style());
+                bar.set_message(what);
+            }
+            if shown {
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+        });
+        bar.finish_and_clear();
+        result
+    }
+}
+
+fn bar_style() -> ProgressStyle {
+    ProgressStyle::with_template("  {msg}  {bar:30}  {human_pos} of {human_len}  {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn widths(table: &Table) -> Vec<usize> {
+    let mut widths: Vec<_> = table.header.iter().map(|name| name.chars().count()).collect();
+    for row in &table.rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(safe(&cell.shown).chars().count());
+        }
+    }
+    widths
+}

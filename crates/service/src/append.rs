@@ -1,0 +1,72 @@
+//! Appending frames.
+
+use enjamb_core::StreamId;
+use enjamb_core::frame::{Body, Draft};
+use enjamb_ledger::{Appended, Batch, Ledger, NewArtifact, NewFrame};
+
+use crate::{Result, ServiceError, Store};
+
+/// Frames to append together, all or none.
+#[derive(Debug, Default)]
+pub struct Append {
+    pub lines: Vec<DraftLine>,
+    /// Where frames go that name no stream themselves.
+    pub stream: Option<StreamId>,
+    /// The seq that the first frame must get.
+    pub expected_seq: Option<u64>,
+    pub idempotency_key: Option<String>,
+}
+
+/// A frame as it was given, and where, so that an error can say so.
+#[derive(Debug)]
+pub struct DraftLine {
+    pub line: u64,
+    pub json: Vec<u8>,
+}
+
+impl Store {
+    /// Appends frames and returns when they are on disk.
+    pub fn append(&self, request: Append) -> Result<Appended> {
+        let mut frames = Vec::with_capacity(request.lines.len());
+        let mut expected_seq = request.expected_seq;
+        for line in request.lines {
+            let number = line.line;
+            let frame = self.new_frame(line.json, request.stream.as_ref(), expected_seq.take());
+            frames.push(frame.map_err(|source| ServiceError::Line { line: number, source: Box::new(source) })?);
+        }
+        let batch = Batch { frames, idempotency_key: request.idempotency_key, ..Batch::default() };
+        Ok(self.ledger.append(batch)?)
+    }
+
+    fn new_frame(&self, json: Vec<u8>, stream: Option<&StreamId>, expected_seq: Option<u64>) -> Result<NewFrame> {
+        let draft = Draft::parse(json)?;
+        let stream = draft.stream().or_else(|| stream.cloned()).ok_or(ServiceError::NoStreamNamed)?;
+        Ok(NewFrame {
+            stream,
+            draft,
+            id: self.env.new_id(),
+            timestamp_ms: self.env.now().as_millis(),
+            expected_seq,
+        })
+    }
+
+    /// Appends frames of our own making, with artifacts that they name.
+    pub(crate) fn append_bodies(
+        &self,
+        stream: &StreamId,
+        bodies: &[Body],
+        artifacts: Vec<NewArtifact>,
+    ) -> Result<Appended> {
+        let mut frames = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            frames.push(NewFrame {
+                stream: stream.clone(),
+                draft: Draft::of(stream, body)?,
+                id: self.env.new_id(),
+                timestamp_ms: self.env.now().as_millis(),
+                expected_seq: None,
+            });
+        }
+        Ok(self.ledger.append(Batch { artifacts, frames, ..Batch::default() })?)
+    }
+}

@@ -1,0 +1,179 @@
+//! Putting bytes in and getting them out.
+
+use std::io::Read;
+use std::ops::Range;
+
+use enjamb_core::{ArtifactId, IdKind, IdPrefix, limits};
+use enjamb_ledger::segment::{SegmentOptions, SegmentWriter};
+use enjamb_ledger::{ArtifactSummary, Batch, Ledger, NewArtifact, SegmentRecord, Sink};
+
+use crate::{Policy, Result, ServiceError, Store};
+
+const READ_BYTES: usize = 256 << 10;
+
+/// What a put may ask for besides keeping the bytes.
+#[derive(Clone, Debug, Default)]
+pub struct PutOptions {
+    /// The id that the bytes must have.
+    pub expected: Option<ArtifactId>,
+}
+
+/// What became of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub id: ArtifactId,
+    pub len: u64,
+    /// The bytes were here already.
+    pub known: bool,
+}
+
+/// An artifact with what is said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactView {
+    pub id: ArtifactId,
+    pub len: u64,
+    pub policy: Policy,
+    pub tags: Vec<String>,
+}
+
+impl Store {
+    /// Stores all that `source` gives, in bounded memory, and returns when it is on disk.
+    pub fn put(&self, source: &mut dyn Read, options: &PutOptions) -> Result<Stored> {
+        let mut head = Vec::new();
+        let read = source.take(limits::ARTIFACT_INLINE_BYTES_MAX as u64 + 1).read_to_end(&mut head);
+        read.map_err(input_error)?;
+        if head.len() > limits::ARTIFACT_INLINE_BYTES_MAX {
+            return self.put_large(head, source, options);
+        }
+        let artifact = NewArtifact::from_bytes(head);
+        let stored = self.describe(artifact.id, artifact.bytes.as_ref().map_or(0, Vec::len) as u64)?;
+        expect_id(options, stored.id)?;
+        if !stored.known {
+            self.ledger.append(Batch { artifacts: vec![artifact], ..Batch::default() })?;
+        }
+        Ok(stored)
+    }
+
+    fn describe(&self, id: ArtifactId, len: u64) -> Result<Stored> {
+        Ok(Stored { id, len, known: self.ledger.artifact(&id)?.is_some() })
+    }
+
+    /// Large bytes go to a segment of their own first; the record that names it comes after the sync.
+    fn put_large(&self, head: Vec<u8>, source: &mut dyn Read, options: &PutOptions) -> Result<Stored> {
+        let segments = self.ledger.segments();
+        let _lease = segments.lease()?;
+        let mut new = segments.create()?;
+        let written = write_segment(&mut new, head, source);
+        let (record, stored) = match written.and_then(|record| self.accept(record, options)) {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                segments.discard(new);
+                return Err(error);
+            }
+        };
+        if stored.known {
+            segments.discard(new);
+            return Ok(stored);
+        }
+        segments.publish(new, &record.segment)?;
+        self.ledger.append(Batch { segments: vec![record], ..Batch::default() })?;
+        Ok(stored)
+    }
+
+    fn accept(&self, record: SegmentRecord, options: &PutOptions) -> Result<(SegmentRecord, Stored)> {
+        let (id, len) = record.artifacts[0];
+        expect_id(options, id)?;
+        Ok((record, self.describe(id, len)?))
+    }
+
+    /// Streams an artifact, or a range of it. Each byte is checked before it is handed out.
+    pub fn get(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
+        Ok(self.ledger.read(id, range, sink)?)
+    }
+
+    /// The whole of an artifact that is known to be small.
+    pub(crate) fn get_small(&self, id: &ArtifactId) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.get(id, None, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    pub fn artifact(&self, id: &ArtifactId) -> Result<ArtifactView> {
+        let found = self.ledger.artifact(id)?;
+        let found = found.ok_or_else(|| ServiceError::Unknown { what: "artifact", name: id.to_string() })?;
+        Ok(self.views(vec![found])?.remove(0))
+    }
+
+    /// Up to `limit` artifacts whose ids begin with `prefix`, in the order of their ids.
+    pub fn artifacts(&self, prefix: Option<&IdPrefix>, limit: usize) -> Result<Vec<ArtifactView>> {
+        let (low, high) = prefix.map_or_else(|| (vec![0; 32], vec![0xff; 32]), IdPrefix::bounds);
+        let found = self.ledger.artifacts(&low, &high, limit)?;
+        self.views(found)
+    }
+
+    fn views(&self, found: Vec<ArtifactSummary>) -> Result<Vec<ArtifactView>> {
+        let tags = self.tags()?;
+        found
+            .into_iter()
+            .map(|artifact| {
+                let names = tags.iter().filter(|tag| tag.artifact == artifact.id).map(|tag| tag.name.clone());
+                Ok(ArtifactView {
+                    id: artifact.id,
+                    len: artifact.len,
+                    policy: self.policy(&artifact.id)?,
+                    tags: names.collect(),
+                })
+            })
+            .collect()
+    }
+
+    /// The artifact that a person means: by id, by the beginning of one, or by a tag.
+    pub fn resolve_artifact(&self, text: &str) -> Result<ArtifactId> {
+        if let Some(id) = self.tagged(text)? {
+            return Ok(id);
+        }
+        let prefix = IdPrefix::parse(text, IdKind::Artifact)?;
+        let (low, high) = prefix.bounds();
+        let found = self.ledger.artifacts(&low, &high, limits::CANDIDATES_MAX + 1)?;
+        match found.as_slice() {
+            [] => Err(ServiceError::Unknown { what: "artifact", name: prefix.to_string() }),
+            [one] => Ok(one.id),
+            many => {
+                let candidates = many.iter().map(|artifact| format!("{}  {} bytes", artifact.id, artifact.len));
+                Err(ServiceError::Ambiguous { prefix: prefix.to_string(), candidates: candidates.collect() })
+            }
+        }
+    }
+}
+
+fn write_segment(new: &mut enjamb_ledger::NewSegment, head: Vec<u8>, source: &mut dyn Read) -> Result<SegmentRecord> {
+    let ledger = |error: enjamb_ledger::segment::SegmentWriteError| ServiceError::Ledger(error.into());
+    let mut writer = SegmentWriter::new(new.writer(), SegmentOptions::RANGES, |_: &_| None).map_err(ledger)?;
+    let mut artifact = writer.artifact();
+    artifact.write(&head).map_err(ledger)?;
+    drop(head);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match source.read(&mut buffer).map_err(input_error)? {
+            0 => break,
+            read => artifact.write(&buffer[..read]).map_err(ledger)?,
+        }
+    }
+    let (id, len) = artifact.finish().map_err(ledger)?;
+    let (_, summary, _) = writer.finish().map_err(ledger)?;
+    Ok(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts: vec![(id, len)] })
+}
+
+fn expect_id(options: &PutOptions, found: ArtifactId) -> Result<()> {
+    match options.expected {
+        Some(expected) if expected != found => Err(ServiceError::DigestMismatch { expected, found }),
+        _ => Ok(()),
+    }
+}
+
+fn input_error(source: std::io::Error) -> ServiceError {
+    ServiceError::File { path: "the input".into(), source }
+}

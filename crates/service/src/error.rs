@@ -1,0 +1,123 @@
+//! What an operation may answer instead of a result.
+
+use std::path::PathBuf;
+
+use enjamb_core::frame::FrameError;
+use enjamb_core::{ArtifactId, ErrorKind, ParseIdError, ParseStreamError, StreamId};
+use enjamb_ledger::{LedgerError, Outcome};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error("line {line}: {source}")]
+    Line { line: u64, source: Box<ServiceError> },
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Id(#[from] ParseIdError),
+    #[error(transparent)]
+    Stream(#[from] ParseStreamError),
+    #[error("the frame names no stream: give it as an argument, or as stream_kind and stream_id")]
+    NoStreamNamed,
+    #[error("no stream {0}")]
+    UnknownStream(StreamId),
+    #[error("no {what} {name}")]
+    Unknown { what: &'static str, name: String },
+    #[error("{prefix} fits {} things", candidates.len())]
+    Ambiguous { prefix: String, candidates: Vec<String> },
+    #[error("the bytes offered are {found}, not {expected}")]
+    DigestMismatch { expected: ArtifactId, found: ArtifactId },
+    #[error("tag {name} names {actual}, not {expected}")]
+    TagMoved { name: String, expected: String, actual: String },
+    #[error("{what} {text:?} is not valid: expected {expected}")]
+    Invalid { what: &'static str, text: String, expected: &'static str },
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{}: {detail}", path.display())]
+    BadFile { path: PathBuf, detail: String },
+}
+
+impl ServiceError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Ledger(error) => error.kind(),
+            Self::Line { source, .. } => source.kind(),
+            Self::Frame(error) => error.kind(),
+            Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
+                ErrorKind::Invalid
+            }
+            Self::DigestMismatch { .. } => ErrorKind::Corrupt,
+            Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
+            Self::Ambiguous { .. } => ErrorKind::Ambiguous,
+            Self::TagMoved { .. } => ErrorKind::Conflict,
+            Self::File { source, .. } => match source.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                _ => ErrorKind::Unavailable,
+            },
+        }
+    }
+
+    /// A stable word for the failure, the same on every surface.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Ledger(error) => error.code(),
+            Self::Line { source, .. } => source.code(),
+            Self::Frame(error) => error.code(),
+            Self::Id(_) => "bad-id",
+            Self::Stream(_) => "bad-stream",
+            Self::NoStreamNamed => "no-stream-named",
+            Self::UnknownStream(_) => "stream-not-found",
+            Self::Unknown { .. } => "not-found",
+            Self::Ambiguous { .. } => "ambiguous-id",
+            Self::DigestMismatch { .. } => "hash-mismatch",
+            Self::TagMoved { .. } => "ref-moved",
+            Self::Invalid { .. } => "bad-request",
+            Self::File { .. } => "file-error",
+            Self::BadFile { .. } => "bad-file",
+        }
+    }
+
+    /// Whether a write that failed may have been stored all the same.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Ledger(error) => error.outcome(),
+            Self::Line { source, .. } => source.outcome(),
+            _ => Outcome::None,
+        }
+    }
+
+    /// Whether it was only the reader of our output that went away.
+    pub fn is_closed_output(&self) -> bool {
+        matches!(self, Self::Ledger(LedgerError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
+    /// What to do about it, as a command where there is one.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Ledger(error) => ledger_help(error),
+            Self::Line { source, .. } => source.help(),
+            Self::Ambiguous { .. } => Some("type one more digit".into()),
+            Self::UnknownStream(_) => Some("enjamb streams".into()),
+            Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
+            Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
+            Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
+            _ => None,
+        }
+    }
+}
+
+fn ledger_help(error: &LedgerError) -> Option<String> {
+    match error {
+        LedgerError::NoStore(_) => Some("enjamb init".into()),
+        LedgerError::Corrupt { .. } | LedgerError::Segment(_) => {
+            Some("enjamb verify    names everything that is damaged".into())
+        }
+        LedgerError::TooNew { .. } => Some("use the enjamb that wrote it, or a later one".into()),
+        LedgerError::Full { .. } => Some("free some space and try again; nothing was written".into()),
+        LedgerError::NoArtifact(_) => Some("enjamb artifacts".into()),
+        LedgerError::SeqConflict { stream, .. } => Some(format!("enjamb frames {stream} -n 1    shows where it stands")),
+        _ => None,
+    }
+}

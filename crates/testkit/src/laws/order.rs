@@ -1,0 +1,101 @@
+//! Laws of order: every ledger asks the rules of `enjamb_core::order`, and what is refused leaves no trace.
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, ErrorKind, StreamId};
+use enjamb_ledger::{Ledger, NewFrame};
+
+use super::batches::check_refused;
+use crate::make::{self, append, frame, job, message, one, output, stored, stream};
+
+pub(super) fn nothing_follows_the_end_of_a_session(ledger: &dyn Ledger) {
+    let session = stream("session/a");
+    append(ledger, one(&session, &output("x")));
+    append(ledger, one(&session, make::session_ended()));
+    for late in [make::session_ended(), r#"{"type":"from_the_future"}"#] {
+        let error = check_refused(ledger, one(&session, late), "session-ended");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+    }
+    append(ledger, one(&stream("session/b"), make::session_ended()));
+}
+
+pub(super) fn a_job_ends_once(ledger: &dyn Ledger) {
+    let (thread, other) = (stream("continuity/a"), stream("continuity/b"));
+    let (spawned, ended) = (job("continuity_job_spawned", "j"), job("continuity_job_ended", "j"));
+    check_refused(ledger, one(&thread, &ended), "job-unknown");
+    append(ledger, one(&thread, &spawned));
+    check_refused(ledger, one(&thread, &spawned), "job-spawned-twice");
+    check_refused(ledger, one(&other, &ended), "job-unknown");
+    append(ledger, one(&thread, &ended));
+    check_refused(ledger, one(&thread, &ended), "job-ended-twice");
+}
+
+pub(super) fn a_compaction_cuts_at_a_message(ledger: &dyn Ledger) {
+    let thread = stream("continuity/a");
+    append(ledger, one(&thread, r#"{"type":"continuity_created","workspace":"/w","title":null}"#));
+    append(ledger, one(&thread, &message("hi")));
+    for wrong in [0, 2, 99] {
+        check_refused(ledger, one(&thread, &make::compaction_checkpoint(wrong)), "not-a-message");
+    }
+    append(ledger, one(&thread, &make::compaction_checkpoint(1)));
+}
+
+pub(super) fn frames_of_one_batch_count_for_the_next(ledger: &dyn Ledger) {
+    let thread = stream("continuity/a");
+    let (spawned, ended) = (job("continuity_job_spawned", "j"), job("continuity_job_ended", "j"));
+    let all = [spawned.as_str(), &ended, &message("hi"), &make::compaction_checkpoint(2)];
+    append(ledger, make::frames(all.iter().map(|payload| frame(&thread, payload)).collect()));
+    let twice = [job("continuity_job_spawned", "k"), job("continuity_job_spawned", "k")];
+    let twice = twice.iter().map(|payload| frame(&thread, payload)).collect();
+    check_refused(ledger, make::frames(twice), "job-spawned-twice");
+}
+
+pub(super) fn a_malformed_payload_is_refused(ledger: &dyn Ledger) {
+    let error = check_refused(ledger, one(&stream("session/a"), r#"{"type":"session_ended"}"#), "malformed-payload");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+fn tag(ledger: &dyn Ledger, name: &str) -> Option<String> {
+    ledger.mark(&Scope::Store, &MarkKey::Tag(name.to_owned())).unwrap()
+}
+
+pub(super) fn tags_move_from_where_they_are(ledger: &dyn Ledger) {
+    let of = StreamId::artifacts();
+    let [a, b] = [&b"a"[..], b"b"].map(|content| stored(ledger, content));
+    let moves = |to: Option<&ArtifactId>, previous: Option<&ArtifactId>| one(&of, &make::tagged("t", to, previous));
+    check_refused(ledger, moves(Some(&a), Some(&b)), "tag-moved");
+    append(ledger, moves(Some(&a), None));
+    assert_eq!(tag(ledger, "t"), Some(a.to_hex()));
+    check_refused(ledger, moves(Some(&b), None), "tag-moved");
+    append(ledger, moves(Some(&b), Some(&a)));
+    check_refused(ledger, moves(None, Some(&a)), "tag-moved");
+    append(ledger, moves(None, Some(&b)));
+    assert_eq!(tag(ledger, "t"), None);
+    append(ledger, moves(Some(&a), None));
+    assert_eq!(tag(ledger, "t"), Some(a.to_hex()));
+}
+
+pub(super) fn tags_are_listed(ledger: &dyn Ledger) {
+    let of = StreamId::artifacts();
+    let id = stored(ledger, b"a");
+    for name in ["release/2", "release/1", "é", "gone", "a"] {
+        append(ledger, one(&of, &make::tagged(name, Some(&id), None)));
+    }
+    append(ledger, one(&of, &make::tagged("gone", None, Some(&id))));
+    let listed = ledger.marks(&Scope::Store, &MarkKey::Tag(String::new())).unwrap();
+    let expected = ["a", "release/1", "release/2", "é"].map(|name| (name.to_owned(), id.to_hex()));
+    assert_eq!(listed, expected);
+}
+
+pub(super) fn marks_are_kept_per_stream(ledger: &dyn Ledger) {
+    let (a, b) = (stream("continuity/a"), stream("continuity/b"));
+    for (of, id) in [(&a, "m1"), (&b, "m2"), (&a, "m3")] {
+        append(ledger, make::frames(vec![NewFrame { id: id.to_owned(), ..frame(of, &message("hi")) }]));
+    }
+    let mark = |of: &StreamId, key| ledger.mark(&Scope::Stream(of.clone()), &key).unwrap();
+    assert_eq!(mark(&a, MarkKey::Message(1)), Some("m3".into()));
+    assert_eq!(mark(&b, MarkKey::Message(1)), None);
+    assert_eq!(mark(&a, MarkKey::MessageId("m2".into())), None);
+    let listed = ledger.marks(&Scope::Stream(a), &MarkKey::MessageId(String::new())).unwrap();
+    assert_eq!(listed, [("m1".to_owned(), "0".to_owned()), ("m3".to_owned(), "1".to_owned())]);
+    assert_eq!(ledger.marks(&Scope::Store, &MarkKey::MessageId(String::new())).unwrap(), []);
+}

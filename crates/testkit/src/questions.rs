@@ -1,0 +1,173 @@
+//! Everything that can be asked of a ledger, so that two of them, or one at two times, can be compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId};
+use enjamb_ledger::{Ledger, Result, StreamOrder};
+
+use crate::make;
+
+/// Answers are complete: nothing in a test's store is past this limit.
+const ALL: usize = 1_000_000;
+
+/// One question, with everything it takes to ask it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    Totals,
+    Position,
+    /// The log from its beginning.
+    Log,
+    RecentStreams,
+    NamedStreams(Option<String>),
+    Stream(StreamId),
+    Frames(StreamId),
+    /// The frames after the first: their chain has to follow from one that is not among them.
+    LaterFrames(StreamId),
+    Artifacts,
+    Artifact(ArtifactId),
+    Bytes(ArtifactId),
+    /// Not the beginning, not the end.
+    Middle(ArtifactId),
+    Marks(Scope, MarkKey),
+    Mark(Scope, MarkKey),
+}
+
+/// Every question that the ledger's own contents give rise to, and some about what it does not hold.
+pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
+    let mut all = vec![
+        Question::Totals,
+        Question::Position,
+        Question::Log,
+        Question::RecentStreams,
+        Question::NamedStreams(None),
+        Question::Artifacts,
+    ];
+    let streams = ledger.streams(None, StreamOrder::Name, ALL)?;
+    let kinds: BTreeSet<_> = streams.iter().map(|summary| summary.stream.kind.as_str().to_owned()).collect();
+    all.extend(kinds.into_iter().chain(["absent".to_owned()]).map(|kind| Question::NamedStreams(Some(kind))));
+    for stream in streams.into_iter().map(|summary| summary.stream).chain([make::stream("session/absent")]) {
+        all.extend(stream_marks().map(|key| Question::Marks(Scope::Stream(stream.clone()), key)));
+        all.push(Question::Mark(Scope::Stream(stream.clone()), MarkKey::Ended));
+        all.push(Question::Mark(Scope::Stream(stream.clone()), MarkKey::Message(0)));
+        all.push(Question::Stream(stream.clone()));
+        all.push(Question::LaterFrames(stream.clone()));
+        all.push(Question::Frames(stream));
+    }
+    let artifacts = ledger.artifacts(&[0; 32], &[0xff; 32], ALL)?;
+    for id in artifacts.into_iter().map(|summary| summary.id).chain([ArtifactId::of(b"absent")]) {
+        all.extend([Question::Artifact(id), Question::Bytes(id), Question::Middle(id)]);
+        all.push(Question::Mark(Scope::Store, MarkKey::Condemned(id)));
+    }
+    all.extend(store_marks().map(|key| Question::Marks(Scope::Store, key)));
+    Ok(all)
+}
+
+fn stream_marks() -> impl Iterator<Item = MarkKey> {
+    let kinds = [
+        MarkKey::MessageId,
+        MarkKey::RunSpawned,
+        MarkKey::RunEnded,
+        MarkKey::JobSpawned,
+        MarkKey::JobEnded,
+        MarkKey::ToolStarted,
+        MarkKey::ToolEnded,
+        MarkKey::RunningTool,
+    ];
+    kinds.into_iter().map(|kind| kind(String::new()))
+}
+
+fn store_marks() -> impl Iterator<Item = MarkKey> {
+    let any = ArtifactId::from_digest(Digest::ZERO);
+    [
+        MarkKey::Tag(String::new()),
+        MarkKey::Ref(String::new()),
+        MarkKey::Policy(any),
+        MarkKey::Condemned(any),
+        MarkKey::Dropped(any),
+        MarkKey::Commit(CommitId::from_bytes([0; 16])),
+    ]
+    .into_iter()
+}
+
+impl Question {
+    /// The whole answer as text: equal texts are equal answers.
+    pub fn ask(&self, ledger: &dyn Ledger) -> Result<String> {
+        Ok(match self {
+            Self::Totals => format!("{:?}", ledger.totals()?),
+            Self::Position => ledger.position()?.to_string(),
+            Self::Log => log(ledger)?,
+            Self::RecentStreams => lines(ledger.streams(None, StreamOrder::Recent, ALL)?),
+            Self::NamedStreams(kind) => lines(ledger.streams(kind.as_deref(), StreamOrder::Name, ALL)?),
+            Self::Stream(stream) => format!("{:?}", ledger.stream(stream)?),
+            Self::Frames(stream) => frames(ledger, stream, 0)?,
+            Self::LaterFrames(stream) => frames(ledger, stream, 1)?,
+            Self::Artifacts => lines(ledger.artifacts(&[0; 32], &[0xff; 32], ALL)?),
+            Self::Artifact(id) => format!("{:?}", ledger.artifact(id)?),
+            Self::Bytes(id) => bytes(ledger, id)?,
+            Self::Middle(id) => middle(ledger, id)?,
+            Self::Marks(scope, like) => lines(ledger.marks(scope, like)?),
+            Self::Mark(scope, key) => format!("{:?}", ledger.mark(scope, key)?),
+        })
+    }
+
+    /// The answer, or the kind and the code of the error.
+    fn answer(&self, ledger: &dyn Ledger) -> String {
+        self.ask(ledger).unwrap_or_else(|error| format!("{:?} {}", error.kind(), error.code()))
+    }
+}
+
+/// All that a ledger says of itself.
+pub fn fingerprint(ledger: &dyn Ledger) -> BTreeMap<Question, String> {
+    let asked = questions(ledger).unwrap_or_else(|error| panic!("the ledger cannot be listed: {error}"));
+    asked.into_iter().map(|question| (question.clone(), question.answer(ledger))).collect()
+}
+
+/// Fails unless both say the same, and shows the first difference.
+#[track_caller]
+pub fn assert_same(before: &BTreeMap<Question, String>, after: &BTreeMap<Question, String>) {
+    for (question, answer) in before {
+        let other = after.get(question).map_or("is not asked any more", String::as_str);
+        assert_eq!(answer, other, "{question:?}");
+    }
+    let asked_later = after.keys().find(|question| !before.contains_key(question));
+    assert_eq!(asked_later, None, "asked only the second time");
+}
+
+fn lines<T: std::fmt::Debug>(items: Vec<T>) -> String {
+    items.into_iter().fold(String::new(), |mut text, item| {
+        writeln!(text, "{item:?}").expect("writing to a string");
+        text
+    })
+}
+
+fn log(ledger: &dyn Ledger) -> Result<String> {
+    let mut text = String::new();
+    ledger.each_frame(0, &mut |n, frame| {
+        writeln!(text, "{n} {} {} {:?}", frame.stream, frame.seq, frame.key).expect("writing to a string");
+        Ok(true)
+    })?;
+    Ok(text)
+}
+
+fn frames(ledger: &dyn Ledger, stream: &StreamId, from_seq: u64) -> Result<String> {
+    let frames = ledger.frames(stream, from_seq, ALL)?;
+    let line = |frame: enjamb_ledger::StoredFrame| (frame.seq, frame.chain, frame.json.escape_ascii().to_string());
+    Ok(lines(frames.into_iter().map(line).collect()))
+}
+
+fn bytes(ledger: &dyn Ledger, id: &ArtifactId) -> Result<String> {
+    let content = make::read(ledger, id)?;
+    Ok(format!("{} {}", content.len(), Digest::of(&content)))
+}
+
+fn middle(ledger: &dyn Ledger, id: &ArtifactId) -> Result<String> {
+    let len = ledger.artifact(id)?.map_or(0, |summary| summary.len);
+    let mut content = Vec::new();
+    ledger.read(id, Some(len / 3..len / 2), &mut |part| {
+        content.extend_from_slice(part);
+        Ok(())
+    })?;
+    Ok(format!("{} {}", content.len(), Digest::of(&content)))
+}

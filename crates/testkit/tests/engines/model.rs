@@ -1,0 +1,264 @@
+//! The embedded engine against the model: the same requests, the same answers, whatever happens in between.
+
+use enjamb_core::{ArtifactId, ErrorKind, StreamId};
+use enjamb_ledger::{Appended, Batch, Ledger, LedgerError, MemoryLedger, NewArtifact, NewFrame, SqliteLedger};
+use enjamb_testkit::make::{self, stream};
+use enjamb_testkit::questions::{assert_same, fingerprint};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tempfile::TempDir;
+
+use crate::store;
+
+/// Something that happens to a store.
+#[derive(Clone, Debug)]
+enum Step {
+    Append { handle: usize, request: Request },
+    /// Sends an earlier request again, as it was.
+    Retry { handle: usize, which: usize },
+    Reopen { handle: usize },
+    RebuildIndex { handle: usize },
+    /// Closes the store and takes its index away.
+    LoseIndex,
+    /// Reading brings the index up to the log, so that later steps start from there.
+    Read { handle: usize },
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    artifacts: Vec<(u8, bool)>,
+    frames: Vec<FrameOf>,
+    key: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct FrameOf {
+    payload: Payload,
+    /// Which of the streams of its kind.
+    stream: u8,
+    id: u8,
+    time: u8,
+    expected_seq: Option<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Payload {
+    Output(u8),
+    SessionEnded,
+    Message(u8),
+    JobSpawned(u8),
+    JobEnded(u8),
+    Compaction(u8),
+    Tagged(u8, Option<u8>, Option<u8>),
+    Condemned(u8),
+    Dropped(u8),
+    Written(u8),
+    Mention(u8),
+    OwnSeq(u8),
+    Unknown,
+    Malformed,
+    Elsewhere,
+}
+
+fn content(number: u8) -> Vec<u8> {
+    vec![number; usize::from(number) * 700]
+}
+
+fn id(number: u8) -> ArtifactId {
+    ArtifactId::of(&content(number))
+}
+
+impl Payload {
+    fn json(&self) -> String {
+        match self {
+            Self::Output(text) => make::output(&"x".repeat(usize::from(*text) * 300)),
+            Self::SessionEnded => make::session_ended().to_owned(),
+            Self::Message(text) => make::message(&text.to_string()),
+            Self::JobSpawned(job) => make::job("continuity_job_spawned", &job.to_string()),
+            Self::JobEnded(job) => make::job("continuity_job_ended", &job.to_string()),
+            Self::Compaction(to_seq) => make::compaction_checkpoint(u64::from(*to_seq)),
+            Self::Tagged(name, to, previous) => {
+                make::tagged(&name.to_string(), to.map(id).as_ref(), previous.map(id).as_ref())
+            }
+            Self::Condemned(number) => make::condemned(&id(*number)),
+            Self::Dropped(number) => make::dropped(&id(*number)),
+            Self::Written(number) => make::written(&id(*number)),
+            Self::Mention(number) => make::output(&id(*number).to_hex()),
+            Self::OwnSeq(seq) => format!(r#"{{"type":"odd", "seq":{seq}}}"#),
+            Self::Unknown => r#"{ "type":"from_the_future","x":[1.0]}"#.to_owned(),
+            Self::Malformed => r#"{"type":"session_ended"}"#.to_owned(),
+            Self::Elsewhere => r#"{"type":"odd","stream_id":"elsewhere"}"#.to_owned(),
+        }
+    }
+
+    fn stream(&self, number: u8) -> StreamId {
+        match self {
+            Self::Message(_) | Self::JobSpawned(_) | Self::JobEnded(_) | Self::Compaction(_) => {
+                stream(&format!("continuity/{number}"))
+            }
+            Self::Tagged(..) | Self::Condemned(_) | Self::Dropped(_) | Self::Written(_) => StreamId::artifacts(),
+            Self::Unknown => stream(&format!("wild/{number}")),
+            Self::Output(_)
+            | Self::SessionEnded
+            | Self::Mention(_)
+            | Self::OwnSeq(_)
+            | Self::Malformed
+            | Self::Elsewhere => stream(&format!("session/{number}")),
+        }
+    }
+}
+
+impl Request {
+    fn batch(&self) -> Batch {
+        let artifact = |(number, with_bytes): &(u8, bool)| NewArtifact {
+            id: id(*number),
+            bytes: with_bytes.then(|| content(*number)),
+        };
+        Batch {
+            artifacts: self.artifacts.iter().map(artifact).collect(),
+            frames: self.frames.iter().map(FrameOf::frame).collect(),
+            idempotency_key: self.key.map(|key| key.to_string()),
+            ..Batch::default()
+        }
+    }
+}
+
+impl FrameOf {
+    fn frame(&self) -> NewFrame {
+        NewFrame {
+            id: format!("id{}", self.id),
+            timestamp_ms: u64::from(self.time),
+            expected_seq: self.expected_seq.map(u64::from),
+            ..make::frame(&self.payload.stream(self.stream), &self.payload.json())
+        }
+    }
+}
+
+fn payloads() -> impl Strategy<Value = Payload> {
+    let few = || 0..4u8;
+    prop_oneof![
+        6 => few().prop_map(Payload::Output),
+        1 => Just(Payload::SessionEnded),
+        3 => few().prop_map(Payload::Message),
+        2 => few().prop_map(Payload::JobSpawned),
+        2 => few().prop_map(Payload::JobEnded),
+        2 => few().prop_map(Payload::Compaction),
+        4 => (0..2u8, proptest::option::of(0..2u8), proptest::option::of(0..2u8))
+            .prop_map(|(name, to, previous)| Payload::Tagged(name, to, previous)),
+        4 => few().prop_map(Payload::Condemned),
+        4 => few().prop_map(Payload::Dropped),
+        1 => few().prop_map(Payload::Written),
+        1 => few().prop_map(Payload::Mention),
+        1 => few().prop_map(Payload::OwnSeq),
+        2 => Just(Payload::Unknown),
+        1 => Just(Payload::Malformed),
+        1 => Just(Payload::Elsewhere),
+    ]
+}
+
+fn requests() -> impl Strategy<Value = Request> {
+    let rarely_seq = proptest::option::weighted(0.1, 0..6u8);
+    let frame = (payloads(), 0..3u8, 0..6u8, 0..6u8, rarely_seq)
+        .prop_map(|(payload, stream, id, time, expected_seq)| FrameOf { payload, stream, id, time, expected_seq })
+        .boxed();
+    let frames = prop_oneof![
+        4 => proptest::collection::vec(frame.clone(), 1),
+        1 => proptest::collection::vec(frame, 0..6),
+    ];
+    let artifacts = proptest::collection::vec((0..4u8, proptest::bool::weighted(0.9)), 0..3);
+    let key = proptest::option::weighted(0.3, 0..3u8);
+    (artifacts, frames, key).prop_map(|(artifacts, frames, key)| Request { artifacts, frames, key })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let handle = || 0..2usize;
+    let step = prop_oneof![
+        20 => (handle(), requests()).prop_map(|(handle, request)| Step::Append { handle, request }),
+        4 => (handle(), 0..40usize).prop_map(|(handle, which)| Step::Retry { handle, which }),
+        1 => handle().prop_map(|handle| Step::Reopen { handle }),
+        1 => handle().prop_map(|handle| Step::RebuildIndex { handle }),
+        1 => Just(Step::LoseIndex),
+        3 => handle().prop_map(|handle| Step::Read { handle }),
+    ];
+    proptest::collection::vec(step, 1..50)
+}
+
+/// A model, and two handles on the one store that has to agree with it.
+struct Bench {
+    dir: TempDir,
+    handles: [Option<SqliteLedger>; 2],
+    model: MemoryLedger,
+    sent: Vec<Request>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = store::directory();
+        let first = store::create(dir.path());
+        let second = store::open(dir.path());
+        Self { dir, handles: [Some(first), Some(second)], model: MemoryLedger::new(), sent: Vec::new() }
+    }
+
+    fn handle(&self, number: usize) -> &SqliteLedger {
+        self.handles[number].as_ref().expect("open between steps")
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Append { handle, request } => {
+                self.send(handle, &request);
+                self.sent.push(request);
+            }
+            Step::Retry { handle, which } => {
+                if let Some(request) = self.sent.get(which % self.sent.len().max(1)).cloned() {
+                    self.send(handle, &request);
+                }
+            }
+            Step::Reopen { handle } => {
+                self.handles[handle] = None;
+                self.handles[handle] = Some(store::open(self.dir.path()));
+            }
+            Step::RebuildIndex { handle } => self.handle(handle).rebuild_index().expect("the index is rebuilt"),
+            Step::LoseIndex => {
+                self.handles = [None, None];
+                store::delete_index(self.dir.path());
+                self.handles = [0, 1].map(|_| Some(store::open(self.dir.path())));
+            }
+            Step::Read { handle } => {
+                assert_eq!(self.handle(handle).totals().expect("totals"), self.model.totals().expect("totals"));
+            }
+        }
+    }
+
+    fn send(&self, handle: usize, request: &Request) {
+        let answered = told(self.handle(handle).append(request.batch()));
+        assert_eq!(answered, told(self.model.append(request.batch())), "{request:?}");
+    }
+
+    /// Everything is the same for both handles and the model, and the store finds no fault with itself.
+    fn compare(&self) {
+        let expected = fingerprint(&self.model);
+        assert_same(&expected, &fingerprint(self.handle(0)));
+        assert_same(&expected, &fingerprint(self.handle(1)));
+        assert_eq!(self.handle(0).verify_full(&mut |_, _| {}).expect("a verification").findings, []);
+    }
+}
+
+fn told(answer: Result<Appended, LedgerError>) -> Result<Appended, (ErrorKind, &'static str)> {
+    answer.map_err(|error| (error.kind(), error.code()))
+}
+
+/// The same cases in every run; `ENJAMB_CASES` asks for more of them.
+#[test]
+fn whatever_happens_the_embedded_engine_answers_as_the_model() {
+    let cases = store::setting("ENJAMB_CASES", 250) as u32;
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let outcome = runner.run(&steps(), |steps| {
+        let mut bench = Bench::new();
+        steps.into_iter().for_each(|step| bench.take(step));
+        bench.compare();
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
