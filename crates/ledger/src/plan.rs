@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use enjamb_core::frame::{Completion, RawFrame};
-use enjamb_core::order::{self, MarkKey, Scope};
+use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
 
 use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
@@ -27,6 +27,10 @@ pub trait Facts {
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError>;
     fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>, LedgerError>;
     fn has_artifact(&self, id: &ArtifactId) -> Result<bool, LedgerError>;
+    /// Whether the artifact is known to be here without looking it up.
+    fn has_recent_artifact(&self, _id: &ArtifactId) -> bool {
+        false
+    }
 }
 
 /// Facts established since some point, held in memory until the index has them.
@@ -42,7 +46,10 @@ impl Recent {
     /// Takes in what a record establishes.
     pub fn learn(&mut self, record: &Record) -> Result<(), LedgerError> {
         match record {
-            Record::Frame(frame) => self.learn_frame(frame, &RawFrame::parse(frame.json.clone())?),
+            Record::Frame(frame) => {
+                let marks = order::marks(&RawFrame::parse(frame.json.clone())?);
+                self.learn_frame(frame, marks);
+            }
             Record::Bytes { id, .. } => {
                 self.artifacts.insert(*id, true);
             }
@@ -52,9 +59,9 @@ impl Recent {
         Ok(())
     }
 
-    fn learn_frame(&mut self, frame: &FrameRecord, raw: &RawFrame) {
+    fn learn_frame(&mut self, frame: &FrameRecord, marks: Vec<Mark>) {
         self.heads.insert(frame.stream.clone(), Head { next_seq: frame.seq + 1, chain: frame.chain });
-        for mark in order::marks(raw) {
+        for mark in marks {
             if let MarkKey::Dropped(id) = &mark.key {
                 self.artifacts.insert(*id, false);
             }
@@ -113,6 +120,13 @@ impl Facts for Layered<'_> {
             None => self.older.has_artifact(id),
         }
     }
+
+    fn has_recent_artifact(&self, id: &ArtifactId) -> bool {
+        match self.newer.artifacts.get(id) {
+            Some(present) => *present,
+            None => self.older.has_recent_artifact(id),
+        }
+    }
 }
 
 /// The records that a batch becomes, what they establish, and the answer to give once they are durable.
@@ -148,10 +162,13 @@ pub fn plan(batch: Batch, facts: &dyn Facts) -> Result<Planned, LedgerError> {
 }
 
 fn plan_artifact(planned: &mut Planned, artifact: NewArtifact, facts: &dyn Facts) -> Result<(), LedgerError> {
-    let present = Layered { newer: &planned.learned, older: facts }.has_artifact(&artifact.id)?;
+    let known = Layered { newer: &planned.learned, older: facts };
     match artifact.bytes {
-        _ if present => Ok(()),
+        None if known.has_artifact(&artifact.id)? => Ok(()),
         None => Err(LedgerError::ArtifactGone(artifact.id)),
+        // Bytes that are here already may be stored once more: asking the index costs every writer more than that
+        // costs, and sealing leaves the second copy out.
+        Some(_) if known.has_recent_artifact(&artifact.id) => Ok(()),
         Some(bytes) => {
             planned.learned.artifacts.insert(artifact.id, true);
             planned.records.push(Record::Bytes { id: artifact.id, bytes });
@@ -175,10 +192,10 @@ fn plan_frame(
         seq: head.next_seq,
         timestamp_ms: frame.timestamp_ms,
     })?;
-    admit(&raw, &known)?;
-    let json = raw.bytes().to_vec();
+    let marks = admit(&raw, &known)?;
+    let json = raw.into_bytes();
     let record = FrameRecord::chained(&head.chain, frame.stream.clone(), head.next_seq, key, json);
-    planned.learned.learn_frame(&record, &raw);
+    planned.learned.learn_frame(&record, marks);
     planned.records.push(Record::Frame(record));
     planned.answer.frames.push(FrameAt { stream: frame.stream, seq: head.next_seq });
     Ok(())
@@ -194,7 +211,7 @@ fn check_seq(frame: &NewFrame, next_seq: u64) -> Result<(), LedgerError> {
 }
 
 /// Asks the order rules, which cannot fail to read: a failed look-up is remembered and wins over what they say.
-pub fn admit(raw: &RawFrame, known: &dyn Facts) -> Result<(), LedgerError> {
+pub fn admit(raw: &RawFrame, known: &dyn Facts) -> Result<Vec<Mark>, LedgerError> {
     let mut failed = None;
     let verdict = order::admit(raw, &mut |scope, key| match look_up(known, scope, key) {
         Ok(value) => value,

@@ -1,8 +1,8 @@
 //! What a caller hands in to be appended: a frame in which the store fills what is missing.
 
-use super::envelope::{self, Given, is_envelope_key, members_of};
+use super::envelope::{self, Envelope, Given, is_envelope_key, members_of};
 use super::error::FrameError;
-use super::members::ObjectWriter;
+use super::members::{Members, ObjectWriter};
 use super::raw::RawFrame;
 use super::{Body, StreamId};
 
@@ -11,6 +11,8 @@ use super::{Body, StreamId};
 pub struct Draft {
     bytes: Vec<u8>,
     given: Given,
+    /// Everything but the envelope, as it will be written.
+    payload: Vec<u8>,
 }
 
 /// What the store knows when it appends, for the parts that a draft leaves out.
@@ -25,9 +27,11 @@ pub struct Completion<'a> {
 impl Draft {
     pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, FrameError> {
         let bytes = bytes.into();
-        let given = Given::read(&members_of(&bytes)?)?;
+        let members = members_of(&bytes)?;
+        let given = Given::read(&members)?;
         given.stream()?;
-        Ok(Self { bytes, given })
+        let payload = payload_of(members);
+        Ok(Self { bytes, given, payload })
     }
 
     /// A draft of a frame made here rather than read.
@@ -60,7 +64,7 @@ impl Draft {
     pub fn complete(self, with: Completion<'_>) -> Result<RawFrame, FrameError> {
         self.given.check_stream(with.stream)?;
         self.check_seq(&with)?;
-        if self.is_whole(with.stream) { RawFrame::parse(self.bytes) } else { RawFrame::parse(self.filled(&with)?) }
+        if self.is_whole(with.stream) { RawFrame::whole(self.bytes, self.given.complete()?) } else { self.filled(&with) }
     }
 
     fn check_seq(&self, with: &Completion<'_>) -> Result<(), FrameError> {
@@ -77,13 +81,23 @@ impl Draft {
         id.is_some() && timestamp_ms.is_some() && seq.is_some() && self.stream().as_ref() == Some(stream)
     }
 
-    fn filled(&self, with: &Completion<'_>) -> Result<Vec<u8>, FrameError> {
-        let payload = members_of(&self.bytes)?.retain(|key| !is_envelope_key(key));
-        let id = self.given.id.as_deref().unwrap_or(with.id);
-        let timestamp_ms = self.given.timestamp_ms.unwrap_or(with.timestamp_ms);
+    fn filled(self, with: &Completion<'_>) -> Result<RawFrame, FrameError> {
+        let envelope = Envelope {
+            id: self.given.id.unwrap_or_else(|| with.id.to_owned()),
+            stream: with.stream.clone(),
+            timestamp_ms: self.given.timestamp_ms.unwrap_or(with.timestamp_ms),
+            seq: with.seq,
+            type_name: self.given.type_name,
+        };
         let mut out = ObjectWriter::new();
-        envelope::write(&mut out, id, with.stream, timestamp_ms, with.seq, &self.given.type_name);
-        out.members(payload.iter());
-        Ok(out.finish())
+        envelope::write(&mut out, &envelope.id, with.stream, envelope.timestamp_ms, with.seq, &envelope.type_name);
+        out.written(&self.payload);
+        RawFrame::whole(out.finish(), envelope)
     }
+}
+
+fn payload_of(members: Members<'_>) -> Vec<u8> {
+    let mut out = ObjectWriter::new();
+    out.members(members.retain(|key| !is_envelope_key(key)).iter());
+    out.into_members()
 }

@@ -24,7 +24,7 @@ pub(super) fn members_of(bytes: &[u8]) -> Result<Members<'_>, FrameError> {
     Ok(Members::parse(text)?)
 }
 
-fn check_size(bytes: &[u8]) -> Result<(), FrameError> {
+pub(super) fn check_size(bytes: &[u8]) -> Result<(), FrameError> {
     match bytes.len() {
         0..=limits::FRAME_BYTES_MAX => Ok(()),
         bytes => Err(FrameError::TooLarge { bytes, limit: limits::FRAME_BYTES_MAX }),

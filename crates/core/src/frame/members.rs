@@ -154,6 +154,20 @@ impl ObjectWriter {
         members.into_iter().for_each(|(key, value)| self.member(key, &value));
     }
 
+    /// Members that were written before, by [`ObjectWriter::into_members`].
+    pub(super) fn written(&mut self, members: &[u8]) {
+        if self.0.len() > 1 && !members.is_empty() {
+            self.0.push(b',');
+        }
+        self.0.extend_from_slice(members);
+    }
+
+    /// The members alone, without the braces around them.
+    pub(super) fn into_members(mut self) -> Vec<u8> {
+        self.0.remove(0);
+        self.0
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.0.push(b'}');
         self.0

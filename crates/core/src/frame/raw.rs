@@ -1,6 +1,6 @@
 //! A frame as bytes: what is stored, sent and hashed.
 
-use super::envelope::{Envelope, Given, members_of};
+use super::envelope::{Envelope, Given, check_size, members_of};
 use super::error::FrameError;
 use super::{Frame, StreamId};
 
@@ -16,6 +16,12 @@ impl RawFrame {
     pub fn parse(bytes: impl Into<Vec<u8>>) -> Result<Self, FrameError> {
         let bytes = bytes.into();
         let envelope = Given::read(&members_of(&bytes)?)?.complete()?;
+        Ok(Self { bytes, envelope })
+    }
+
+    /// A frame whose parts have been checked already; only its size has not.
+    pub(super) fn whole(bytes: Vec<u8>, envelope: Envelope) -> Result<Self, FrameError> {
+        check_size(&bytes)?;
         Ok(Self { bytes, envelope })
     }
 

@@ -23,11 +23,11 @@ pub use rule::{Refusal, Rule};
 use crate::frame::{Body, Frame, RawFrame};
 use crate::{StreamId, StreamKind, limits};
 
-/// Admits the next frame of its stream, or says which rule it breaks.
+/// Admits the next frame of its stream and returns the facts that it establishes, or says which rule it breaks.
 ///
 /// `lookup` answers with the value last set for a key, where the empty value and none are the same; frames admitted
 /// earlier in the same batch count as well.
-pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>) -> Result<(), Refusal> {
+pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>) -> Result<Vec<Mark>, Refusal> {
     let mut case = Case { frame, lookup };
     session::check_open(&mut case)?;
     let decoded = frame.decode().map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;
@@ -43,7 +43,7 @@ pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Optio
 }
 
 /// A frame may be large, but what an index finds it by may not; and what has no name is not found.
-fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<(), Refusal> {
+fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<Vec<Mark>, Refusal> {
     let marks = mark::marks_of(case.frame, decoded);
     let mut lengths = marks.iter().filter_map(|mark| mark.key.name()).map(str::len);
     match lengths.find(|bytes| !(1..=limits::NAME_BYTES_MAX).contains(bytes)) {
@@ -51,7 +51,7 @@ fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<(), Refusal> {
             let detail = format!("an id has {bytes} bytes: expected 1 to {}", limits::NAME_BYTES_MAX);
             Err(case.refuse(Rule::BadName, detail))
         }
-        None => Ok(()),
+        None => Ok(marks),
     }
 }
 

@@ -4,7 +4,7 @@
 //! value carries a checksum, and a search that finds nothing checks the two rows it ended between: whichever row misled
 //! it is one of those two.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::rows;
 
@@ -44,24 +44,19 @@ const APPLIED_KEY: &[u8] = b"0";
 #[derive(Clone, Copy)]
 pub struct Rows<'c>(pub &'c Connection);
 
-/// A row as it is stored: key, then payload with its checksum taken off.
-pub type Row = (Vec<u8>, Vec<u8>);
-
 impl Rows<'_> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let found = self.one("SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k LIMIT 1", key)?;
-        match found {
-            Some((at, payload)) if at == key => Ok(Some(payload)),
-            _ => {
-                self.one("SELECT k, v FROM kv WHERE k < ?1 ORDER BY k DESC LIMIT 1", key)?;
-                Ok(None)
+        let sql = "SELECT * FROM (SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k LIMIT 1) UNION ALL
+                   SELECT * FROM (SELECT k, v FROM kv WHERE k < ?1 ORDER BY k DESC LIMIT 1)";
+        let mut statement = self.0.prepare_cached(sql)?;
+        let mut found = statement.query([key])?;
+        while let Some(row) = found.next()? {
+            let payload = checked(row)?;
+            if row.get_ref(0)?.as_blob().is_ok_and(|at| at == key) {
+                return Ok(Some(payload.to_vec()));
             }
         }
-    }
-
-    fn one(&self, sql: &str, key: &[u8]) -> Result<Option<Row>> {
-        let row = self.0.prepare_cached(sql)?.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        row.map(|(key, value): (Vec<u8>, Vec<u8>)| open(key, &value)).transpose()
+        Ok(None)
     }
 
     /// Rows with `from <= key < to`, in order, until `visit` says to stop.
@@ -84,12 +79,8 @@ impl Rows<'_> {
         let mut statement = self.0.prepare_cached(sql)?;
         let mut found = statement.query(params![from, to])?;
         while let Some(row) = found.next()? {
-            let key = row.get_ref(0)?.as_blob().unwrap_or_default();
-            let value = row.get_ref(1)?.as_blob().unwrap_or_default();
-            let Some(payload) = rows::unseal(key, value) else {
-                return damaged(format!("row {} does not match its checksum", printable(key)));
-            };
-            if !visit(key, payload)? {
+            let payload = checked(row)?;
+            if !visit(row.get_ref(0)?.as_blob().unwrap_or_default(), payload)? {
                 break;
             }
         }
@@ -121,11 +112,11 @@ impl Rows<'_> {
     }
 }
 
-fn open(key: Vec<u8>, value: &[u8]) -> Result<Row> {
-    match rows::unseal(&key, value) {
-        Some(payload) => Ok((key.clone(), payload.to_vec())),
-        None => damaged(format!("row {} does not match its checksum", printable(&key))),
-    }
+/// The payload of a row whose checksum matches.
+fn checked<'r>(row: &'r rusqlite::Row<'_>) -> Result<&'r [u8]> {
+    let key = row.get_ref(0)?.as_blob().unwrap_or_default();
+    let value = row.get_ref(1)?.as_blob().unwrap_or_default();
+    rows::unseal(key, value).map_or_else(|| damaged(format!("row {} does not match its checksum", printable(key))), Ok)
 }
 
 fn printable(key: &[u8]) -> String {

@@ -51,6 +51,23 @@ fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
     Ok(connection)
 }
 
+/// A copy of the index that takes no room on disk.
+pub(crate) fn in_memory(index: &Connection) -> Result<Connection, IndexError> {
+    let copy = Connection::open_in_memory()?;
+    copy.execute_batch(SCHEMA)?;
+    let mut insert = copy.prepare("INSERT INTO kv(k, v) VALUES(?1, ?2)")?;
+    let mut rows = index.prepare("SELECT k, v FROM kv ORDER BY k")?;
+    let mut rows = rows.query([])?;
+    copy.execute_batch("BEGIN")?;
+    while let Some(row) = rows.next()? {
+        let (key, value): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        insert.execute((key, value))?;
+    }
+    copy.execute_batch("COMMIT")?;
+    drop(insert);
+    Ok(copy)
+}
+
 /// Throws the index away. It holds nothing that the log does not.
 pub(crate) fn remove(path: &Path) -> Result<(), LedgerError> {
     for suffix in ["", "-wal", "-shm"] {

@@ -1,5 +1,6 @@
 //! `log.db`: the truth. Records under sequential numbers, and which ranges of them have moved into segments.
 
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,8 +15,11 @@ const APPLICATION_ID: i32 = 0x656e_6a41;
 pub(crate) const FORMAT: u32 = 1;
 /// How long a writer waits for another process.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(60);
-/// Frames are a few kilobytes: a page holds one or two, and a commit rewrites little besides.
-const PAGE_BYTES: u32 = 8192;
+/// A record and what belongs to it take some five kilobytes. Larger pages make one commit write more, smaller ones make
+/// a group of commits write more pages.
+const PAGE_BYTES: u32 = 16384;
+/// The write-ahead log is taken in, and begun again, before it outgrows what it was grown to.
+const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
 
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -58,6 +62,15 @@ pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<C
     Ok(connection)
 }
 
+/// Whether the making of this log was cut short: its file is there, and says nothing yet.
+pub(crate) fn is_unfinished(path: &Path, vfs: Option<&str>) -> Result<bool, LedgerError> {
+    let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let known = |error: rusqlite::Error| opening(path, "reading the log's version", &error);
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(known)?;
+    Ok(tables == 0 && identity(&connection).map_err(known)? == (0, 0))
+}
+
 fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connection, LedgerError> {
     let doing = "opening the log";
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
@@ -68,13 +81,35 @@ fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connectio
     }
     .map_err(known)?;
     connection.busy_timeout(BUSY_WAIT).map_err(known)?;
-    connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(known)?;
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(known)?;
+    if extra.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+        // In a log that is there already, the second would be a write transaction.
+        connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(known)?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(known)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
+    connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX).map_err(known)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+/// What the write-ahead log is grown to, once a process turns out to write more than a little.
+const WAL_BYTES: u64 = 8 << 20;
+
+/// Grows the write-ahead log with zeros ahead of use. Syncing a file that grows costs several times what syncing one that
+/// does not costs, and SQLite writes its log from the start again once it has been taken in.
+///
+/// The caller holds the write lock. SQLite goes by the number of valid frames, never by the length of the file, and
+/// recovery ends at the first frame that is not valid, so zeros after the last frame mean nothing to it.
+pub(crate) fn grow_wal(log: &Path) -> Result<(), LedgerError> {
+    let mut name = log.as_os_str().to_owned();
+    name.push("-wal");
+    let path = std::path::PathBuf::from(name);
+    let known = |error| LedgerError::io(&path, error);
+    let mut file = std::fs::File::options().write(true).open(&path).map_err(known)?;
+    let len = file.seek(SeekFrom::End(0)).map_err(known)?;
+    let zeros = vec![0; WAL_BYTES.saturating_sub(len) as usize];
+    file.write_all(&zeros).and_then(|()| file.sync_data()).map_err(known)
 }
 
 /// Tells a file that is no log, and a directory that may not be written, from a failing disk.

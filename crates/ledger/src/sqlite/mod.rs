@@ -35,7 +35,7 @@ pub use verify::{Checked, Finding};
 use writer::Writer;
 
 /// Records that the index may lag behind before a thread is started to fold them.
-const FOLD_LAG_MAX: u64 = 5_000;
+const FOLD_LAG_MAX: u64 = 50_000;
 
 /// How a store is opened.
 #[derive(Clone, Debug, Default)]
@@ -156,9 +156,13 @@ impl SqliteLedger {
 
     /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
     pub fn create(dir: &Path, options: SqliteOptions, store_id: &str) -> Result<Self> {
-        if !dir.join("log.db").exists() {
+        let (path, vfs) = (dir.join("log.db"), options.vfs.as_deref());
+        let is_new = !path.exists();
+        if is_new {
             prepare_dir(dir)?;
-            log::create(&dir.join("log.db"), options.vfs.as_deref(), store_id)?;
+        }
+        if is_new || log::is_unfinished(&path, vfs)? {
+            log::create(&path, vfs, store_id)?;
             crate::segments::sync_dir(dir)?;
         }
         Self::open(dir, options)
@@ -281,7 +285,14 @@ impl SqliteLedger {
         ask: &impl Fn(&Look<'_>) -> std::result::Result<T, Trouble>,
     ) -> std::result::Result<T, Trouble> {
         let mut reader = self.reader()?;
-        let caught_up = catch_up::run(&mut reader.index, Records { log: Log(&reader.log), segments: &self.segments });
+        let records = Records { log: Log(&reader.log), segments: &self.segments };
+        let mut caught_up = catch_up::run(&mut reader.index, records);
+        let is_full = matches!(caught_up, Err(LedgerError::Full { .. }));
+        if is_full {
+            // A disk without room for the index to grow can still be read: for this answer it grows in memory.
+            reader.index = catch_up::in_memory(&reader.index)?;
+            caught_up = catch_up::run(&mut reader.index, records);
+        }
         match caught_up {
             Err(LedgerError::Corrupt { what, detail }) if what == "the index" => {
                 return Err(Trouble::Index(IndexError::Damaged(crate::index::Damaged(detail))));
@@ -289,7 +300,7 @@ impl SqliteLedger {
             other => other?,
         };
         let answer = ask_in_transaction(&reader, &self.segments, ask);
-        if answer.is_ok() {
+        if answer.is_ok() && !is_full {
             self.give_back(reader);
         }
         answer

@@ -140,7 +140,7 @@ impl SqliteLedger {
     /// Gives freed pages back to the file system.
     fn shrink(&self) -> Result<()> {
         let log = log::open(&self.dir.join("log.db"), self.vfs())?;
-        let shrunk = log.execute_batch("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);");
+        let shrunk = log.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
         shrunk.map_err(|error| LedgerError::sqlite("shrinking the log", &error))
     }
 }

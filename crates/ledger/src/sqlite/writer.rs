@@ -18,6 +18,8 @@ use crate::segments::Segments;
 
 /// Facts held in memory before the index is made to take them over.
 const RECENT_FACTS_MAX: usize = 100_000;
+/// Commits of one process before it is worth growing the write-ahead log ahead of use.
+const COMMITS_BEFORE_GROWING: u64 = 8;
 /// Records of other processes that are read one by one; beyond that the index is brought up instead.
 const FOREIGN_RECORDS_MAX: u64 = 2_000;
 
@@ -28,6 +30,7 @@ pub(super) struct Writer {
     known_n: u64,
     data_version: i64,
     recent: Recent,
+    commits: u64,
 }
 
 /// What a group of batches came to, before anyone is told.
@@ -42,7 +45,7 @@ impl Writer {
         let log = log::open(&dir.join("log.db"), vfs)?;
         let mut index = catch_up::open(&dir.join("index.db"), vfs)?;
         let known_n = catch_up::run(&mut index, Records { log: Log(&log), segments })?;
-        Ok(Self { log, index, known_n, data_version: -1, recent: Recent::default() })
+        Ok(Self { log, index, known_n, data_version: -1, recent: Recent::default(), commits: 0 })
     }
 
     pub(super) fn known_n(&self) -> u64 {
@@ -76,6 +79,7 @@ impl Writer {
         let begin = |error: rusqlite::Error| Failure::before_commit(LedgerError::sqlite("beginning a write", &error));
         self.log.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])).map_err(begin)?;
         self.learn_from_others(segments).map_err(Failure::before_commit)?;
+        self.grow_wal().map_err(Failure::before_commit)?;
         let staged = self.stage(tickets).map_err(Failure::before_commit)?;
         let end = if staged.last_n > self.known_n { "COMMIT" } else { "ROLLBACK" };
         let ended = self.log.prepare_cached(end).and_then(|mut end| end.execute([]));
@@ -84,12 +88,14 @@ impl Writer {
     }
 
     /// Plans and inserts each batch in turn. One that is refused leaves nothing behind; the others go on.
-    fn stage(&mut self, tickets: &[Arc<Ticket>]) -> Result<Staged, LedgerError> {
+    fn stage(&self, tickets: &[Arc<Ticket>]) -> Result<Staged, LedgerError> {
+        // One look at the index for the whole group: locking it for each question would cost more than the answers.
+        let look = self.index.unchecked_transaction().map_err(|error| unreadable(error.into()))?;
         let mut staged =
             Staged { learned: Recent::default(), answers: Vec::with_capacity(tickets.len()), last_n: self.known_n };
         for ticket in tickets {
             let Some(batch) = ticket.take_batch() else { continue };
-            let index = Index(Rows(&self.index));
+            let index = Index(Rows(&look));
             let below = Stored(&index);
             let known = Layered { newer: &self.recent, older: &below };
             let facts = Layered { newer: &staged.learned, older: &known };
@@ -111,6 +117,15 @@ impl Writer {
         staged.learned.absorb(planned.learned);
         staged.answers.push(Ok(planned.answer));
         Ok(())
+    }
+
+    /// A process that writes a few times leaves the log as it is; one that goes on writing gets it grown, once.
+    fn grow_wal(&mut self) -> Result<(), LedgerError> {
+        self.commits += 1;
+        match self.log.path() {
+            Some(path) if self.commits == COMMITS_BEFORE_GROWING => log::grow_wal(Path::new(path)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes in what other processes appended since. The log is locked for writing, so what is read now stays last.

@@ -25,6 +25,7 @@ pub struct FaultyVfs {
     name: String,
     recorder: Arc<Recorder>,
     faults: Faults,
+    swallows_syncs: AtomicBool,
     real: RealVfs,
 }
 
@@ -65,7 +66,13 @@ impl FaultyVfs {
             return Err(RegisterError::NoDefault);
         }
         let real = RealVfs(real);
-        let shim = Arc::new(Self { name: name.to_owned(), recorder: Arc::default(), faults: Faults::default(), real });
+        let shim = Arc::new(Self {
+            name: name.to_owned(),
+            recorder: Arc::default(),
+            faults: Faults::default(),
+            swallows_syncs: AtomicBool::new(false),
+            real,
+        });
         match register_table(&shim, c_name) {
             ffi::SQLITE_OK => Ok(shim),
             code => Err(RegisterError::Refused { name: name.to_owned(), code }),
@@ -101,6 +108,11 @@ impl FaultyVfs {
     /// How many calls have failed by injection; a loop over `nth` ends with the first run in which this stays 0.
     pub fn tripped(&self) -> u64 {
         self.faults.tripped()
+    }
+
+    /// Makes the disk lie: from now on a sync answers that it is done, and makes nothing durable.
+    pub fn swallow_syncs(&self) {
+        self.swallows_syncs.store(true, Ordering::SeqCst);
     }
 
     /// Lets code that uses plain files share the armed faults: counts one call, and fails if it is due to.
@@ -383,6 +395,9 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     let FileState { shim, watched, syncs_directory } = unsafe { state_of(file) };
     let sync_real = || call_real!(file, xSync, (flags), ffi::SQLITE_IOERR_FSYNC);
     let Some(watched) = watched else { return sync_real() };
+    if shim.swallows_syncs.load(Ordering::SeqCst) {
+        return ffi::SQLITE_OK;
+    }
     shim.recorder.perform(watched, || {
         let path = watched.path.clone();
         let failure = shim.faults.trip(OpKind::Sync, &path).map(|_| ffi::SQLITE_IOERR_FSYNC);

@@ -136,7 +136,7 @@ pub(super) fn position_grows_with_every_append(ledger: &dyn Ledger) {
         assert!(now > last);
         last = now;
     }
-    make::refused(ledger, one(&stream("task/t"), r#"{"type":"tool_task_cancel_requested","task_id":"t","reason":"r"}"#));
-    append(ledger, make::bytes(&[1]));
+    let early = r#"{"type":"tool_task_cancel_requested","task_id":"t","reason":"r"}"#;
+    make::refused(ledger, one(&stream("task/t"), early));
     assert_eq!(ledger.position().unwrap(), last, "nothing was written");
 }

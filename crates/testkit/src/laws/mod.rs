@@ -63,7 +63,7 @@ pub const ALL: &[Law] = laws! {
         a_key_is_short_and_visible;
     artifacts:
         bytes_come_back
-        bytes_are_stored_once
+        equal_bytes_are_one_artifact
         ranges_are_cut_exactly
         a_range_past_the_end_is_refused
         what_is_not_there_is_not_found

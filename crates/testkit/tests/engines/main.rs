@@ -1,5 +1,10 @@
 //! What every engine promises, and what the embedded one promises beyond that.
 
+mod entries;
+mod faults;
+mod flips;
+mod lab;
 mod laws;
 mod model;
+mod power;
 mod store;
