@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use enjamb_core::ErrorKind;
-use enjamb_ledger::{LedgerError, Outcome};
-use enjamb_service::ServiceError;
+use enjamb_ledger::LedgerError;
+use enjamb_server::wire;
+use enjamb_service::{Outcome, ServiceError};
 
-use crate::text::safe;
+use crate::text::{safe_json, safe_line};
 use crate::ui::Ui;
 
 /// How a command ended when nothing went wrong with it.
@@ -55,21 +55,6 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The one table from kinds of failure to exit codes.
-fn exit_code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Invalid | ErrorKind::Unsupported => 2,
-        ErrorKind::NotFound => 3,
-        ErrorKind::Ambiguous => 4,
-        ErrorKind::Conflict => 5,
-        ErrorKind::Corrupt => 6,
-        ErrorKind::Denied => 7,
-        ErrorKind::Unavailable => 8,
-        ErrorKind::Busy => 9,
-        ErrorKind::Internal => 70,
-    }
-}
-
 const CLOSED_PIPE: u8 = 141;
 
 impl Failure {
@@ -83,7 +68,7 @@ impl Failure {
             return ExitCode::from(CLOSED_PIPE);
         }
         if ui.is_json() {
-            ui.error_line(&self.problem().to_string());
+            ui.error_line(&safe_json(&self.problem()));
         } else {
             self.lines().iter().for_each(|line| ui.error_line(line));
         }
@@ -100,17 +85,9 @@ impl Failure {
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Service(error) => exit_code(error.kind()),
+            Self::Service(error) => wire::numbers(error.kind()).exit,
             Self::Usage { .. } => 2,
             Self::Output(_) => 8,
-        }
-    }
-
-    fn code(&self) -> &'static str {
-        match self {
-            Self::Service(error) => error.code(),
-            Self::Usage { .. } => "bad-request",
-            Self::Output(_) => "output-error",
         }
     }
 
@@ -145,36 +122,25 @@ impl Failure {
     }
 
     fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("error: {}", safe(&self.message()))];
-        lines.extend(self.candidates().iter().map(|candidate| format!("  {}", safe(candidate))));
+        let mut lines = vec![format!("error: {}", safe_line(&self.message()))];
+        lines.extend(self.candidates().iter().map(|candidate| format!("  {}", safe_line(candidate))));
         if self.outcome() == Outcome::Indeterminate {
             lines.push("why:   the disk failed in the middle, so it may or may not be stored".into());
-            lines.push("help:  try again with the same --key: it will be there once".into());
+            lines.push("help:  try again: bytes are kept once, and so are frames with the same --key".into());
         }
-        lines.extend(self.help().map(|help| format!("help:  {}", safe(&help))));
+        lines.extend(self.help().map(|help| format!("help:  {}", safe_line(&help))));
         lines
     }
 
     fn problem(&self) -> serde_json::Value {
-        let outcome = match self.outcome() {
-            Outcome::None => "none",
-            Outcome::Indeterminate => "indeterminate",
+        let mut problem = match self {
+            Self::Service(error) => wire::problem(error),
+            Self::Usage { help, .. } => {
+                serde_json::json!({"code": "bad-request", "title": self.message(), "exit": 2, "help": help})
+            }
+            Self::Output(_) => serde_json::json!({"code": "output-error", "title": self.message(), "exit": 8}),
         };
-        let mut problem = serde_json::json!({
-            "schema": "enjamb.problem/1",
-            "type": format!("https://enjamb.dev/errors/{}", self.code()),
-            "code": self.code(),
-            "title": self.message(),
-            "exit": self.exit_code(),
-            "outcome": outcome,
-            "retryable": matches!(self, Self::Service(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Unavailable)),
-        });
-        if !self.candidates().is_empty() {
-            problem["candidates"] = self.candidates().into();
-        }
-        if let Some(help) = self.help() {
-            problem["help"] = help.into();
-        }
+        problem["schema"] = "enjamb.problem/1".into();
         problem
     }
 }

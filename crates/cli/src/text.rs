@@ -18,6 +18,28 @@ pub fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// As [`safe`], for what stands on one line: a name with a line break in it cannot pass for two.
+pub fn safe_line(text: &str) -> String {
+    safe(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// A document on one line. Strings say the same, with everything hostile in them escaped as JSON does.
+pub fn safe_json(value: &serde_json::Value) -> String {
+    let json = value.to_string();
+    if !json.chars().any(is_hostile) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_hostile(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 fn is_hostile(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -89,6 +111,14 @@ mod tests {
         }
         assert_eq!(safe("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
         assert_eq!(safe("žluťoučký 🐎"), "žluťoučký 🐎");
+    }
+
+    #[test]
+    fn hostile_json_says_the_same() {
+        let value = serde_json::json!({"a": "\u{9b}31m\u{e0041}\u{202e}\u{1b}", "b": "ž"});
+        let shown = safe_json(&value);
+        assert!(shown.contains(r"\u009b31m\udb40\udc41\u202e\u001b") && shown.contains('ž'), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

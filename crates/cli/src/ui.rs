@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
-use crate::text::safe;
+use crate::text::{safe, safe_json, safe_line};
 
 const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -92,7 +92,7 @@ impl Ui {
     /// One JSON document, on one line.
     pub fn json(&mut self, schema: &str, mut value: Value) -> io::Result<()> {
         value["schema"] = format!("enjamb.cli.{schema}/1").into();
-        writeln!(self.out, "{value}")
+        writeln!(self.out, "{}", safe_json(&value))
     }
 
     /// A line for a person. Quiet runs leave it out.
@@ -139,7 +139,7 @@ impl Ui {
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
         if !self.terminal {
             for row in &table.rows {
-                let plain: Vec<_> = row.iter().map(|cell| safe(&cell.plain).replace(['\t', '\n'], " ")).collect();
+                let plain: Vec<_> = row.iter().map(|cell| safe_line(&cell.plain)).collect();
                 writeln!(self.out, "{}", plain.join("\t"))?;
             }
             return Ok(());
@@ -150,7 +150,7 @@ impl Ui {
         self.aligned(&header, &widths)?;
         write!(self.out, "{DIM:#}")?;
         for row in &table.rows {
-            let shown: Vec<_> = row.iter().map(|cell| safe(&cell.shown).into_owned()).collect();
+            let shown: Vec<_> = row.iter().map(|cell| safe_line(&cell.shown)).collect();
             self.aligned(&shown, &widths)?;
         }
         Ok(())
@@ -170,10 +170,12 @@ impl Ui {
         let _ = writeln!(anstream::stderr(), "{text}");
     }
 
-    /// A word on stderr about what is going on.
-    pub fn note(&self, text: &str) {
+    /// A word on stderr about what is going on, after what was answered so far.
+    pub fn note(&mut self, text: &str) {
         if !self.output.quiet && !self.output.json {
-            self.error_line(&safe(text));
+            // A closed output is found again, and told, when the answer ends.
+            let _ = self.out.flush();
+            self.error_line(&safe_line(text));
         }
     }
 
@@ -209,7 +211,7 @@ fn widths(table: &Table) -> Vec<usize> {
     let mut widths: Vec<_> = table.header.iter().map(|name| name.chars().count()).collect();
     for row in &table.rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(safe(&cell.shown).chars().count());
+            *width = (*width).max(safe_line(&cell.shown).chars().count());
         }
     }
     widths

@@ -3,11 +3,13 @@
 use std::io::Read;
 use std::ops::Range;
 
+use enjamb_core::order::Rule;
 use enjamb_core::{ArtifactId, IdKind, IdPrefix, limits};
 use enjamb_ledger::segment::{SegmentOptions, SegmentWriter};
-use enjamb_ledger::{ArtifactSummary, Batch, Ledger, NewArtifact, SegmentRecord, Sink};
+use enjamb_ledger::{ArtifactSummary, Batch, Ledger, LedgerError, NewArtifact, SegmentRecord, Sink};
 
-use crate::{Policy, Result, ServiceError, Store};
+use crate::error::UNNAMED;
+use crate::{Actor, Policy, Result, ServiceError, Store};
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -16,6 +18,9 @@ const READ_BYTES: usize = 256 << 10;
 pub struct PutOptions {
     /// The id that the bytes must have.
     pub expected: Option<ArtifactId>,
+    /// After how long they may be collected; `None` keeps them for good. Never shortens the stay of what is here already.
+    pub ttl_ms: Option<u64>,
+    pub by: Actor,
 }
 
 /// What became of a put.
@@ -45,17 +50,41 @@ impl Store {
         if head.len() > limits::ARTIFACT_INLINE_BYTES_MAX {
             return self.put_large(head, source, options);
         }
+        let len = head.len() as u64;
         let artifact = NewArtifact::from_bytes(head);
-        let stored = self.describe(artifact.id, artifact.bytes.as_ref().map_or(0, Vec::len) as u64)?;
-        expect_id(options, stored.id)?;
-        if !stored.known {
+        let id = artifact.id;
+        expect_id(options, id)?;
+        let known = self.is_kept(&id, options)?;
+        if !known {
             self.ledger.append(Batch { artifacts: vec![artifact], ..Batch::default() })?;
+            self.stay(&id, options, known)?;
         }
-        Ok(stored)
+        Ok(Stored { id, len, known })
     }
 
-    fn describe(&self, id: ArtifactId, len: u64) -> Result<Stored> {
-        Ok(Stored { id, len, known: self.ledger.artifact(&id)?.is_some() })
+    /// Whether bytes are here, and will be for as long as is asked.
+    fn is_kept(&self, id: &ArtifactId, options: &PutOptions) -> Result<bool> {
+        if self.ledger.artifact(id)?.is_none() {
+            return Ok(false);
+        }
+        match self.stay(id, options, true) {
+            // It was being collected, and went before we could say that it is needed.
+            Err(ServiceError::Ledger(LedgerError::Refused(refusal))) if refusal.rule == Rule::ArtifactGone => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Sets how long bytes stay. Whoever put them before was promised what they asked for, so it never gets shorter.
+    fn stay(&self, id: &ArtifactId, options: &PutOptions, known: bool) -> Result<()> {
+        let until = |ttl_ms: u64| self.env.now().as_millis().saturating_add(ttl_ms);
+        let word = match (options.ttl_ms, self.policy(id)?.expires_ms()) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => "default",
+            (Some(_), None) if known => return Ok(()),
+            (Some(ttl_ms), Some(expires_ms)) if known && expires_ms >= until(ttl_ms) => return Ok(()),
+            (Some(_), _) => "ephemeral",
+        };
+        self.write_policy(id, word, options.ttl_ms, &options.by)
     }
 
     /// Large bytes go to a segment of their own first; the record that names it comes after the sync.
@@ -77,13 +106,15 @@ impl Store {
         }
         segments.publish(new, &record.segment)?;
         self.ledger.append(Batch { segments: vec![record], ..Batch::default() })?;
+        self.stay(&stored.id, options, stored.known)?;
         Ok(stored)
     }
 
     fn accept(&self, record: SegmentRecord, options: &PutOptions) -> Result<(SegmentRecord, Stored)> {
         let (id, len) = record.artifacts[0];
         expect_id(options, id)?;
-        Ok((record, self.describe(id, len)?))
+        let known = self.is_kept(&id, options)?;
+        Ok((record, Stored { id, len, known }))
     }
 
     /// Streams an artifact, or a range of it. Each byte is checked before it is handed out.
@@ -135,7 +166,12 @@ impl Store {
         if let Some(id) = self.tagged(text)? {
             return Ok(id);
         }
-        let prefix = IdPrefix::parse(text, IdKind::Artifact)?;
+        let prefix = match IdPrefix::parse(text, IdKind::Artifact) {
+            Err(_) if !text.starts_with(IdKind::Artifact.prefix()) => {
+                return Err(ServiceError::Unknown { what: UNNAMED, name: text.to_owned() });
+            }
+            prefix => prefix?,
+        };
         let (low, high) = prefix.bounds();
         let found = self.ledger.artifacts(&low, &high, limits::CANDIDATES_MAX + 1)?;
         match found.as_slice() {

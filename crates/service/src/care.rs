@@ -4,7 +4,7 @@ use std::path::Path;
 
 use enjamb_ledger::{Backup, Checked, Finding, Progress, Sealed, SqliteLedger};
 
-use crate::{Env, Result, Store};
+use crate::{Env, Result, ServiceError, Store};
 
 /// What maintenance did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +37,47 @@ impl Store {
 
     /// Copies the store while it is in use.
     pub fn backup(&self, to: &Path, progress: &mut Progress<'_>) -> Result<Backup> {
+        check_target(self.dir(), to)?;
         Ok(self.ledger.backup(to, progress)?)
     }
 
     /// Makes a store from a backup, every file checked on the way, and opens it.
     pub fn restore(from: &Path, dir: &Path, env: Env, progress: &mut Progress<'_>) -> Result<(Self, Backup)> {
+        check_source(from)?;
         let restored = SqliteLedger::restore(from, dir, progress)?;
         Ok((Self::open(dir, env)?, restored))
     }
 
     /// Checks a backup against its own manifest.
     pub fn verify_backup(from: &Path, progress: &mut Progress<'_>) -> Result<Vec<Finding>> {
+        check_source(from)?;
         Ok(SqliteLedger::verify_backup(from, progress)?)
+    }
+}
+
+/// What a backup is made of, finished or not. A store has an index as well, so none is ever taken for a backup.
+const BACKUP_NAMES: [&str; 6] =
+    ["MANIFEST", "MANIFEST.partial", "log.db", "log.db-partial", "log.db-partial-journal", "segments"];
+
+/// Refuses to write a backup over anything but an earlier one, and into the store that it is of.
+fn check_target(store: &Path, to: &Path) -> Result<()> {
+    let bad = |detail: String| Err(ServiceError::BadFile { path: to.to_owned(), detail });
+    let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+    let there = std::path::absolute(to).unwrap_or_else(|_| to.to_owned());
+    if there.ancestors().any(|part| std::fs::canonicalize(part).is_ok_and(|part| part == store)) {
+        return bad("it is inside the store; name a directory outside".into());
+    }
+    let Ok(entries) = std::fs::read_dir(to) else { return Ok(()) };
+    let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    match names.find(|name| !BACKUP_NAMES.contains(&name.as_str())) {
+        Some(name) => bad(format!("it holds {name:?} and is no backup; name a directory that is empty or not there")),
+        None => Ok(()),
+    }
+}
+
+fn check_source(from: &Path) -> Result<()> {
+    match std::fs::metadata(from) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(ServiceError::File { path: from.to_owned(), source }),
     }
 }

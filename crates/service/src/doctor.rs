@@ -74,6 +74,7 @@ impl Store {
         let bytes: u64 = unnamed.iter().map(|file| file.bytes).sum();
         Ok(match unnamed.len() {
             0 => Check::good("files", "every segment file is in use"),
+            1 => Check::warning("files", format!("1 file that nothing names, {bytes} bytes"), "enjamb gc --run"),
             count => Check::warning("files", format!("{count} files that nothing names, {bytes} bytes"), "enjamb gc --run"),
         })
     }

@@ -6,6 +6,9 @@ use enjamb_core::frame::FrameError;
 use enjamb_core::{ArtifactId, ErrorKind, ParseIdError, ParseStreamError, StreamId};
 use enjamb_ledger::{LedgerError, Outcome};
 
+/// What a text stands for that is no id, nor the name of anything.
+pub(crate) const UNNAMED: &str = "tag or artifact";
+
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     #[error(transparent)]
@@ -54,6 +57,7 @@ impl ServiceError {
             Self::File { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
                 std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                std::io::ErrorKind::AlreadyExists => ErrorKind::Conflict,
                 _ => ErrorKind::Unavailable,
             },
         }
@@ -102,6 +106,7 @@ impl ServiceError {
             Self::UnknownStream(_) => Some("enjamb streams".into()),
             Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
             Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
+            Self::Unknown { what: UNNAMED, .. } => Some("enjamb tag    and enjamb artifacts list what there is".into()),
             Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
             _ => None,
         }
@@ -117,7 +122,10 @@ fn ledger_help(error: &LedgerError) -> Option<String> {
         LedgerError::TooNew { .. } => Some("use the enjamb that wrote it, or a later one".into()),
         LedgerError::Full { .. } => Some("free some space and try again; nothing was written".into()),
         LedgerError::NoArtifact(_) => Some("enjamb artifacts".into()),
-        LedgerError::SeqConflict { stream, .. } => Some(format!("enjamb frames {stream} -n 1    shows where it stands")),
+        LedgerError::SeqConflict { stream, actual, .. } => {
+            let last = actual.checked_sub(1)?;
+            Some(format!("enjamb frames {stream} --from {last}    shows the last frame"))
+        }
         _ => None,
     }
 }

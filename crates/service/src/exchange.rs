@@ -4,7 +4,7 @@
 //! out of order, an empty line) is kept as it is in a manifest that also says how the streams were interleaved, so the
 //! file can be given back exactly.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 
 use enjamb_core::frame::RawFrame;
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId, limits};
@@ -15,6 +15,8 @@ use crate::{Append, DraftLine, PutOptions, Result, ServiceError, Store};
 
 const SCHEMA: &str = "enjamb.frames_import/1";
 const LINES_PER_BATCH: usize = 500;
+/// Lines may be long: so many bytes are a batch too.
+const BYTES_PER_BATCH: usize = 8 << 20;
 /// A line longer than this is no frame; its bytes are kept as an artifact.
 const LITERAL_BYTES_MAX: usize = 4 << 10;
 
@@ -63,25 +65,32 @@ struct Importer<'s> {
     store: &'s Store,
     manifest: Manifest,
     waiting: Vec<(u64, RawFrame)>,
+    waiting_bytes: usize,
     report: Import,
 }
 
 impl Store {
     /// Takes in a file of frames. Lines that cannot be appended are kept and reported, never fatal.
     pub fn import_frames(&self, source: &mut dyn BufRead) -> Result<Import> {
-        let mut importer =
-            Importer { store: self, manifest: Manifest::default(), waiting: Vec::new(), report: Import::default() };
-        let mut hasher = Hasher::new();
+        let mut importer = Importer {
+            store: self,
+            manifest: Manifest::default(),
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            report: Import::default(),
+        };
+        let mut source = Lines { source, hasher: Hasher::new(), bytes: 0, ended: true };
         let mut line = Vec::new();
-        importer.manifest.final_newline = true;
-        while read_line(source, &mut line)? {
-            hasher.update(&line);
-            importer.report.bytes += line.len() as u64;
-            importer.manifest.final_newline = line.ends_with(b"\n");
-            let end = line.len() - usize::from(importer.manifest.final_newline);
-            importer.take(&line[..end])?;
+        while source.next(&mut line)? {
+            if line.len() <= limits::FRAME_BYTES_MAX {
+                importer.take(&line)?;
+            } else {
+                importer.take_long(&line, &mut source)?;
+            }
         }
-        importer.finish(hasher.finish())
+        importer.manifest.final_newline = source.ended;
+        importer.report.bytes = source.bytes;
+        importer.finish(source.hasher.finish())
     }
 
     /// Writes a file that was imported, as it was.
@@ -159,7 +168,9 @@ impl Importer<'_> {
         match RawFrame::parse(line) {
             Ok(frame) => {
                 self.waiting.push((self.report.lines, frame));
-                if self.waiting.len() == LINES_PER_BATCH { self.flush() } else { Ok(()) }
+                self.waiting_bytes += line.len();
+                let is_batch = self.waiting.len() == LINES_PER_BATCH || self.waiting_bytes >= BYTES_PER_BATCH;
+                if is_batch { self.flush() } else { Ok(()) }
             }
             Err(error) => {
                 self.flush()?;
@@ -171,9 +182,21 @@ impl Importer<'_> {
         }
     }
 
+    /// A line too long to be a frame: its bytes are kept, however many they are.
+    fn take_long(&mut self, beginning: &[u8], rest: &mut dyn Read) -> Result<()> {
+        self.flush()?;
+        self.report.lines += 1;
+        let stored = self.store.put(&mut beginning.chain(rest), &PutOptions::default())?;
+        let limit = limits::FRAME_BYTES_MAX;
+        self.problem(self.report.lines, format!("it has {} bytes, and a frame has at most {limit}", stored.len));
+        self.manifest.parts.push(Part::Stored(stored.id.to_string()));
+        Ok(())
+    }
+
     /// Appends what waits. When the batch is refused, each line is tried by itself, to find the one that is wrong.
     fn flush(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
         if waiting.is_empty() {
             return Ok(());
         }
@@ -268,11 +291,53 @@ fn is_refusal(error: &ServiceError) -> bool {
     matches!(error.kind(), Conflict | Invalid)
 }
 
-/// Reads one line with its end; false at the end of the file. Lines are as long as they are: nothing is cut.
-fn read_line(source: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool> {
-    line.clear();
-    let read = source.read_until(b'\n', line);
-    Ok(read.map_err(|source| ServiceError::File { path: "the input".into(), source })? > 0)
+/// A file being read line by line, in bounded memory: of a line that is longer than a frame, the beginning is given and
+/// the rest is read from here.
+struct Lines<'r> {
+    source: &'r mut dyn BufRead,
+    hasher: Hasher,
+    bytes: u64,
+    /// The line that was read last is over, with a newline.
+    ended: bool,
+}
+
+impl Lines<'_> {
+    /// The next line, without its newline; false at the end of the file.
+    fn next(&mut self, line: &mut Vec<u8>) -> Result<bool> {
+        line.clear();
+        let limit = limits::FRAME_BYTES_MAX as u64 + 2;
+        let read = self.source.take(limit).read_until(b'\n', line);
+        let read = read.map_err(|source| ServiceError::File { path: "the input".into(), source })?;
+        if read == 0 {
+            return Ok(false);
+        }
+        self.hasher.update(line);
+        self.bytes += line.len() as u64;
+        self.ended = line.last() == Some(&b'\n');
+        if self.ended {
+            line.pop();
+        }
+        Ok(true)
+    }
+}
+
+/// The rest of a long line.
+impl Read for Lines<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let ready = self.source.fill_buf()?;
+        let line = ready.iter().position(|byte| *byte == b'\n');
+        let len = line.unwrap_or(ready.len()).min(buffer.len());
+        buffer[..len].copy_from_slice(&ready[..len]);
+        self.ended = line == Some(len);
+        let used = len + usize::from(self.ended);
+        self.hasher.update(&ready[..used]);
+        self.bytes += used as u64;
+        self.source.consume(used);
+        Ok(len)
+    }
 }
 
 struct HashingWriter<'w> {
@@ -288,5 +353,67 @@ impl HashingWriter<'_> {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.write_io(bytes).map_err(enjamb_ledger::LedgerError::Output)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Env;
+
+    /// Imports a file, checks that it comes back byte for byte, and returns the report.
+    fn check(file: &[u8]) -> Import {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let report = store.import_frames(&mut &*file).unwrap();
+        let mut back = Vec::new();
+        store.export_import(&report.manifest.unwrap(), &mut back).unwrap();
+        assert!(back == file, "{} bytes came back of {}", back.len(), file.len());
+        report
+    }
+
+    fn frame(stream: &str, seq: u64) -> String {
+        format!(r#"{{"id":"i","session_id":"{stream}","timestamp_ms":1,"seq":{seq},"type":"output_text_delta","delta":"x"}}"#)
+    }
+
+    #[test]
+    fn interleaved_streams_come_back_in_the_order_of_the_file() {
+        let lines = [frame("a", 0), frame("b", 0), frame("a", 1), frame("b", 1), frame("b", 2)].join("\n") + "\n";
+        let report = check(lines.as_bytes());
+        assert_eq!((report.appended, report.problems.len()), (5, 0));
+    }
+
+    #[test]
+    fn whatever_is_no_frame_is_kept_where_it_was() {
+        let ended = r#"{"id":"e","session_id":"a","timestamp_ms":1,"seq":1,"type":"session_ended","reason":"r"}"#;
+        let lines = [&frame("a", 0), ended, &frame("a", 2), "", "not json", &frame("a", 9), "torn {\"id\""].join("\n");
+        let report = check(lines.as_bytes());
+        assert_eq!(report.appended, 2);
+        assert_eq!(report.problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [3, 5, 6, 7]);
+    }
+
+    #[test]
+    fn odd_bytes_come_back() {
+        let crlf = format!("{}\r\n{}\r\n", frame("a", 0), frame("a", 1));
+        assert_eq!(check(crlf.as_bytes()).appended, 2);
+        for file in [&b""[..], b"\n", b"\n\n", b"\xff\xfe\x00", b"\xff\n", b"{}", b"no newline"] {
+            check(file);
+        }
+        let long = [vec![b'x'; 3 << 20], b"\n".to_vec(), frame("a", 0).into_bytes()].concat();
+        assert_eq!(check(&long).appended, 1);
+        for len in limits::FRAME_BYTES_MAX - 1..limits::FRAME_BYTES_MAX + 4 {
+            check(&vec![b'y'; len]);
+            check(&[vec![b'y'; len], b"\n".to_vec()].concat());
+        }
+    }
+
+    #[test]
+    fn a_second_import_appends_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let first = store.import_frames(&mut crate::SAMPLE_THREAD.as_bytes()).unwrap();
+        let again = store.import_frames(&mut crate::SAMPLE_THREAD.as_bytes()).unwrap();
+        assert_eq!((again.appended, again.known), (0, first.appended));
+        assert_eq!(first.manifest, again.manifest);
     }
 }

@@ -32,6 +32,8 @@ pub use sample::SAMPLE_THREAD;
 pub use status::{DiskUse, Status};
 pub use tag::{Expect, TagView};
 
+pub use enjamb_ledger::Outcome;
+
 pub type Result<T> = std::result::Result<T, ServiceError>;
 
 /// A store that is open, and everything that can be done with it.
@@ -45,6 +47,13 @@ pub struct Store {
 pub struct Actor {
     pub actor_id: String,
     pub origin: String,
+}
+
+/// The store itself, where nobody asked.
+impl Default for Actor {
+    fn default() -> Self {
+        Self { actor_id: "enjamb".into(), origin: "enjamb".into() }
+    }
 }
 
 impl Store {

@@ -78,6 +78,10 @@ impl Store {
     /// Gives an artifact a policy; an ephemeral one counts its time from now.
     pub fn set_policy(&self, id: &ArtifactId, word: &str, ttl_ms: Option<u64>, by: &Actor) -> Result<()> {
         self.artifact(id)?;
+        self.write_policy(id, word, ttl_ms, by)
+    }
+
+    pub(crate) fn write_policy(&self, id: &ArtifactId, word: &str, ttl_ms: Option<u64>, by: &Actor) -> Result<()> {
         // Bureau's documents say `pinned` where its code says `pin`.
         let word = if word == "pinned" { "pin" } else { word };
         let body: Body = ArtifactPolicySet {

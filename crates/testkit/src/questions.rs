@@ -153,9 +153,12 @@ fn log(ledger: &dyn Ledger) -> Result<String> {
 }
 
 fn frames(ledger: &dyn Ledger, stream: &StreamId, from_seq: u64) -> Result<String> {
-    let frames = ledger.frames(stream, from_seq, ALL)?;
-    let line = |frame: enjamb_ledger::StoredFrame| (frame.seq, frame.chain, frame.json.escape_ascii().to_string());
-    Ok(lines(frames.into_iter().map(line).collect()))
+    let mut text = String::new();
+    for frame in ledger.frames(stream, from_seq, ALL)? {
+        let json = String::from_utf8_lossy(&frame.json);
+        writeln!(text, "{} {} {json}", frame.seq, frame.chain).expect("writing to a string");
+    }
+    Ok(text)
 }
 
 fn bytes(ledger: &dyn Ledger, id: &ArtifactId) -> Result<String> {

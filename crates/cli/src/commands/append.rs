@@ -3,8 +3,9 @@
 use std::io::{BufRead, Read};
 
 use clap::Args;
+use enjamb_core::frame::FrameError;
 use enjamb_core::{StreamId, limits};
-use enjamb_ledger::{Appended, LedgerError};
+use enjamb_ledger::Appended;
 use enjamb_service::{DraftLine, ServiceError, Store};
 use serde_json::{Value, json};
 
@@ -12,8 +13,9 @@ use super::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::plural;
 
-/// Frames that are stored with one sync.
+/// Frames that are stored with one sync, and the bytes after which they are no more collected.
 const FRAMES_PER_BATCH: usize = 500;
+const BYTES_PER_BATCH: usize = 8 << 20;
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb append session/s1 --type session_started --data '{\"input\":\"hi\"}'\n  \
@@ -38,13 +40,12 @@ pub struct Append {
 
 impl Append {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open_or_create()?;
         let all = match &self.frame_type {
             Some(frame_type) => {
                 let json = one_frame(frame_type, self.data.as_deref())?;
-                vec![self.send(&store, vec![DraftLine { line: 1, json }], true)?]
+                vec![self.send(&context.open_or_create()?, vec![DraftLine { line: 1, json }], true)?]
             }
-            None => self.append_lines(&store)?,
+            None => self.append_lines(&context.open_or_create()?)?,
         };
         report(context, &all)
     }
@@ -62,20 +63,22 @@ impl Append {
         let mut source = std::io::stdin().lock();
         let mut all = Vec::new();
         let mut lines = Vec::new();
-        let mut number = 0;
+        let (mut number, mut bytes) = (0, 0);
         while let Some(json) = read_frame_line(&mut source, number + 1)? {
             number += 1;
             if json.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            lines.push(DraftLine { line: number, json });
-            if lines.len() == FRAMES_PER_BATCH {
+            if lines.len() == FRAMES_PER_BATCH || bytes >= BYTES_PER_BATCH {
                 if self.key.is_some() {
-                    let help = "send at most 500 frames with one key".into();
+                    let help = "send at most 500 frames, and at most 8 MiB, with one key".into();
                     return Err(Failure::Usage { message: "--key is for one batch".into(), help: Some(help) });
                 }
                 all.push(self.send(store, std::mem::take(&mut lines), all.is_empty())?);
+                bytes = 0;
             }
+            bytes += json.len();
+            lines.push(DraftLine { line: number, json });
         }
         if !lines.is_empty() {
             all.push(self.send(store, lines, all.is_empty())?);
@@ -102,11 +105,7 @@ fn read_frame_line(source: &mut dyn BufRead, line: u64) -> Result<Option<Vec<u8>
         json.pop();
     }
     if json.len() > limits::FRAME_BYTES_MAX {
-        let too_large = LedgerError::TooLarge {
-            what: "the frame".into(),
-            size: json.len() as u64,
-            limit: limits::FRAME_BYTES_MAX as u64,
-        };
+        let too_large = FrameError::TooLarge { bytes: json.len(), limit: limits::FRAME_BYTES_MAX };
         return Err(ServiceError::Line { line, source: Box::new(too_large.into()) }.into());
     }
     Ok((read > 0).then_some(json))

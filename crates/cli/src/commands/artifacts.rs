@@ -11,7 +11,7 @@ use crate::text::bytes;
 use crate::ui::{Cell, Table};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb artifacts\n  enjamb artifacts art-3f -n 10")]
+#[command(after_help = "Example:\n  enjamb artifacts\n  enjamb artifacts art-3f2a -n 10")]
 pub struct Artifacts {
     /// Only ids that begin so
     prefix: Option<String>,

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use enjamb_service::{Env, Expect, PutOptions, SAMPLE_THREAD, Store};
+use serde_json::json;
 
 use super::Context;
 use super::status::stream_table;
@@ -16,13 +17,17 @@ impl Demo {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let home = tempfile::tempdir()?;
         let store = Store::create(&home.path().join("store"), Env::system())?;
-        let mut tour = Tour { context, store };
+        let mut tour = Tour { context, store, held: Vec::new() };
         tour.import()?;
         tour.read()?;
         tour.keep()?;
         tour.seal()?;
         tour.damage(home.path())?;
-        tour.context.ui.line("\nThat store is gone now. For one of your own:  enjamb init")?;
+        tour.step("That store is gone now. For one of your own:  enjamb init")?;
+        if tour.context.ui.is_json() {
+            let held = std::mem::take(&mut tour.held);
+            tour.context.ui.json("demo", json!({"held": held}))?;
+        }
         Ok(Exit::Done)
     }
 }
@@ -30,17 +35,30 @@ impl Demo {
 struct Tour<'a, 'u> {
     context: &'a mut Context<'u>,
     store: Store,
+    /// What was checked, for programs.
+    held: Vec<String>,
 }
 
 impl Tour<'_, '_> {
     fn step(&mut self, text: &str) -> Result<()> {
-        Ok(self.context.ui.line(format!("\n{text}"))?)
+        self.say(format!("\n{text}"))
+    }
+
+    fn say(&mut self, text: String) -> Result<()> {
+        if self.context.ui.is_json() {
+            return Ok(());
+        }
+        Ok(self.context.ui.line(text)?)
     }
 
     fn check(&mut self, holds: bool, text: &str) -> Result<()> {
         if !holds {
             self.context.ui.bad(text)?;
             return Err(Failure::usage(format!("the demo found that this does not hold: {text}")));
+        }
+        self.held.push(text.to_owned());
+        if self.context.ui.is_json() {
+            return Ok(());
         }
         Ok(self.context.ui.good(text)?)
     }
@@ -64,11 +82,14 @@ impl Tour<'_, '_> {
             let value: serde_json::Value = serde_json::from_slice(&frame.json).unwrap_or_default();
             if let Some(text) = value["content"].as_str() {
                 let who = value["actor_id"].as_str().unwrap_or("?");
-                self.context.ui.line(format!("  {:>3}  {who}  {text}", frame.seq))?;
+                self.say(format!("  {:>3}  {who}  {text}", frame.seq))?;
             }
         }
         self.step("The streams it became:")?;
         let streams = self.store.streams(None, enjamb_ledger::StreamOrder::Name, 10)?;
+        if self.context.ui.is_json() {
+            return Ok(());
+        }
         Ok(self.context.ui.table(&stream_table(&streams))?)
     }
 
@@ -78,7 +99,7 @@ impl Tour<'_, '_> {
         let stored = self.store.put(&mut note.as_slice(), &PutOptions::default())?;
         let again = self.store.put(&mut note.as_slice(), &PutOptions::default())?;
         self.store.tag("why-three", Some(stored.id), Expect::Nothing, &self.context.actor())?;
-        self.context.ui.line(format!("  why-three  {}", stored.id))?;
+        self.say(format!("  why-three  {}", stored.id))?;
         self.check(again.known && again.id == stored.id, "the same bytes again cost nothing")?;
         let refused = self.store.tag("why-three", None, Expect::Nothing, &self.context.actor());
         self.check(refused.is_err(), "a name does not move from where someone else has put it")

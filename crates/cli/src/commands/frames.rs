@@ -1,13 +1,12 @@
 //! `enjamb frames`, with `import` and `export`
 
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use enjamb_core::{StreamId, limits};
 use enjamb_ledger::StoredFrame;
-use enjamb_service::{Import, ServiceError, Store};
+use enjamb_service::{Import, Store};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -103,12 +102,12 @@ fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {
     Ok(())
 }
 
-fn import(context: &mut Context<'_>, file: &PathBuf) -> Result<Exit> {
-    let store = context.open_or_create()?;
+fn import(context: &mut Context<'_>, file: &Path) -> Result<Exit> {
     let report = if file.as_os_str() == "-" {
-        store.import_frames(&mut std::io::stdin().lock())?
+        context.open_or_create()?.import_frames(&mut std::io::stdin().lock())?
     } else {
-        let source = File::open(file).map_err(|source| ServiceError::File { path: file.clone(), source })?;
+        let source = super::file::open(file)?;
+        let store = context.open_or_create()?;
         store.import_frames(&mut BufReader::with_capacity(1 << 20, source))?
     };
     show_import(context, &report)?;
@@ -151,9 +150,12 @@ fn export(context: &mut Context<'_>, import: Option<&str>, output: Option<PathBu
             write_export(&store, import, &mut BufWriter::new(context.ui.raw()))?;
         }
         Some(path) => {
-            let file = File::create_new(&path).map_err(|source| ServiceError::File { path: path.clone(), source })?;
-            write_export(&store, import, &mut BufWriter::new(file))?;
-            context.ui.line(format!("wrote {}", path.display()))?;
+            super::file::create(&path, |out| write_export(&store, import, out))?;
+            if context.ui.is_json() {
+                context.ui.json("frames_export", json!({"path": path.to_string_lossy()}))?;
+            } else {
+                context.ui.line(format!("wrote {}", path.display()))?;
+            }
         }
     }
     Ok(Exit::Done)

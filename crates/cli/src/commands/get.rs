@@ -1,17 +1,17 @@
 //! `enjamb get`
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use enjamb_core::ArtifactId;
+use enjamb_ledger::LedgerError;
 use enjamb_service::{ServiceError, Store};
 use serde_json::json;
 
 use super::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb get art-3f2a91 > report.md\n  enjamb get last-test-run --range 0-1023\n\n\
@@ -33,24 +33,31 @@ impl Get {
         let id = store.resolve_artifact(&self.artifact)?;
         let range = self.range.as_deref().map(|text| parse_range(&store, &id, text)).transpose()?;
         match &self.output {
-            None if context.ui.is_json() => {
-                let view = store.artifact(&id)?;
-                let value = json!({"id": id.to_string(), "bytes": view.len, "policy": view.policy.name(), "tags": view.tags});
-                context.ui.json("get", value)?;
-            }
+            None if context.ui.is_json() => describe(context, &store, &id, None)?,
             None if context.ui.is_terminal() => store.get(&id, range, &mut |bytes| context.ui.stored(bytes))?,
             None => {
                 context.ui.flush()?;
                 write_all(&store, &id, range, &mut BufWriter::with_capacity(1 << 18, context.ui.raw()))?;
             }
             Some(path) => {
-                let file =
-                    File::create_new(path).map_err(|source| ServiceError::File { path: path.clone(), source })?;
-                write_all(&store, &id, range, &mut BufWriter::with_capacity(1 << 18, file))?;
+                super::file::create(path, |out| write_all(&store, &id, range, out))?;
+                if context.ui.is_json() {
+                    describe(context, &store, &id, Some(path))?;
+                }
             }
         }
         Ok(Exit::Done)
     }
+}
+
+/// What is known of the artifact, for programs: bytes and a document do not go into one pipe.
+fn describe(context: &mut Context<'_>, store: &Store, id: &ArtifactId, path: Option<&Path>) -> Result<()> {
+    let view = store.artifact(id)?;
+    let value = json!({
+        "id": id.to_string(), "bytes": view.len, "policy": view.policy.name(), "tags": view.tags,
+        "path": path.map(Path::to_string_lossy),
+    });
+    Ok(context.ui.json("get", value)?)
 }
 
 fn write_all(store: &Store, id: &ArtifactId, range: Option<Range<u64>>, out: &mut dyn Write) -> Result<()> {
@@ -67,12 +74,15 @@ fn parse_range(store: &Store, id: &ArtifactId, text: &str) -> Result<Range<u64>>
     };
     let (from, to) = text.split_once('-').ok_or_else(invalid)?;
     let from: u64 = from.parse().map_err(|_| invalid())?;
-    if to.is_empty() {
-        return Ok(from..store.artifact(id)?.len.max(from));
+    let to: Option<u64> = if to.is_empty() { None } else { Some(to.parse().map_err(|_| invalid())?) };
+    let len = store.artifact(id)?.len;
+    // Here the range can still be told as it was typed, with its last byte included.
+    let past = |to| Failure::from(LedgerError::BadRange { id: *id, from, to, len });
+    match to {
+        None if from > len => Err(past(from)),
+        None => Ok(from..len),
+        Some(to) if to < from => Err(invalid().into()),
+        Some(to) if to >= len => Err(past(to)),
+        Some(to) => Ok(from..to + 1),
     }
-    let to: u64 = to.parse().map_err(|_| invalid())?;
-    if to < from {
-        return Err(invalid().into());
-    }
-    Ok(from..to.checked_add(1).ok_or_else(invalid)?)
 }

@@ -17,7 +17,7 @@ impl Init {
         let store = context.open_or_create()?;
         let id = store.status(0)?.store_id;
         if context.ui.is_json() {
-            context.ui.json("init", json!({"path": dir, "store_id": id, "created": !existed}))?;
+            context.ui.json("init", json!({"path": dir.to_string_lossy(), "store_id": id, "created": !existed}))?;
         } else {
             let word = if existed { "store is there already" } else { "made a store" };
             context.ui.line(format!("{word}  {}", dir.display()))?;

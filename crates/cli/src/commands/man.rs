@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 use enjamb_service::ServiceError;
+use serde_json::json;
 
 use super::{Cli, Context};
 use crate::failure::{Exit, Result};
@@ -23,12 +24,20 @@ impl Man {
         let Some(dir) = self.dir else {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page)?;
-            context.ui.stored(&page)?;
+            if context.ui.is_json() {
+                context.ui.json("man", json!({"page": String::from_utf8_lossy(&page)}))?;
+            } else {
+                context.ui.stored(&page)?;
+            }
             return Ok(Exit::Done);
         };
         let written = fs::create_dir_all(&dir).and_then(|()| clap_mangen::generate_to(command, &dir));
         written.map_err(|source| ServiceError::File { path: dir.clone(), source })?;
-        context.ui.line(format!("wrote the pages to {}", dir.display()))?;
+        if context.ui.is_json() {
+            context.ui.json("man", json!({"path": dir.to_string_lossy()}))?;
+        } else {
+            context.ui.line(format!("wrote the pages to {}", dir.display()))?;
+        }
         Ok(Exit::Done)
     }
 }

@@ -7,6 +7,7 @@ mod bench;
 mod completions;
 mod demo;
 mod doctor;
+mod file;
 mod frames;
 mod gc;
 mod get;
@@ -21,6 +22,7 @@ mod streams;
 mod tag;
 mod verify;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ use clap::{Args, Parser, Subcommand};
 use enjamb_service::{Actor, Env, Store};
 
 use crate::failure::{Exit, Failure, Result};
+use crate::text::safe;
 use crate::ui::{Output, Ui};
 
 /// Keeps what your agents knew: durable, resumable, forkable, auditable.
@@ -46,13 +49,13 @@ pub struct Cli {
 #[derive(Args, Clone)]
 pub struct Global {
     /// The store's directory [default: $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
-    #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true)]
+    #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true, display_order = 900)]
     pub store: Option<PathBuf>,
     /// Print one JSON document, with a schema member
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 901)]
     pub json: bool,
     /// Print only the answer
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 902)]
     pub quiet: bool,
     /// Who does this, as frames record it
     #[arg(long, global = true, env = "ENJAMB_ACTOR", value_name = "NAME", default_value = "user", hide = true)]
@@ -174,10 +177,22 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
 
 /// What clap has to say: help and version are answers, anything else is a mistake.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to tell if the output is closed.
-    let _ = error.print();
-    match error.kind() {
-        ClapErrorKind::DisplayHelp | ClapErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => ExitCode::from(2),
+    let text = error.render().to_string();
+    let shown = safe(&text);
+    let is_answer = matches!(error.kind(), ClapErrorKind::DisplayHelp | ClapErrorKind::DisplayVersion);
+    if !is_answer && std::env::args_os().any(|argument| argument == "--json") {
+        return mistake(&text).report(&Ui::new(Output { json: true, quiet: false }));
     }
+    // What was typed is said again, and may be hostile. Nobody is left to tell if the output is closed.
+    let _ = if shown == text { error.print() } else { writeln!(anstream::stderr(), "{}", shown.trim_end()) };
+    if is_answer { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// A mistake as a failure: clap's first paragraph says what it is, and its tips what to do.
+fn mistake(text: &str) -> Failure {
+    let paragraph: Vec<_> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let tip = text.lines().find_map(|line| line.trim_start().strip_prefix("tip: "));
+    let message = paragraph.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+    Failure::Usage { message, help: tip.map(str::to_owned) }
 }

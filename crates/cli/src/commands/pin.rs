@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb pin art-3f2a91                              keep it here, whatever happens\n  \
-    enjamb pin --policy ephemeral --ttl 30d art-77     may go in 30 days\n  \
+    enjamb pin --policy ephemeral --ttl 30d art-77c0   may go in 30 days\n  \
     enjamb pin --policy default art-3f2a91             as if never pinned")]
 pub struct Pin {
     /// An id, the beginning of one, or a tag

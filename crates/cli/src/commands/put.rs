@@ -1,11 +1,10 @@
 //! `enjamb put`
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use clap::Args;
 use enjamb_core::ArtifactId;
-use enjamb_service::{Expect, PutOptions, ServiceError, Store, Stored, parse_ttl};
+use enjamb_service::{Expect, PutOptions, Store, Stored, parse_ttl};
 use serde_json::json;
 
 use super::Context;
@@ -14,7 +13,8 @@ use crate::ui::{Cell, Table};
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb put report.md\n  cargo test 2>&1 | enjamb put --tag last-test-run\n  \
-    enjamb put big.log --ttl 30d\n\nThe id is the BLAKE3 digest of the bytes: b3sum prints the same hex.")]
+    enjamb put big.log --ttl 30d\n\nThe id is the BLAKE3 digest of the bytes: b3sum prints the same hex. \
+    Bytes that are here already stay at least as long as was asked for them before.")]
 pub struct Put {
     /// Files to store; none or - reads stdin
     files: Vec<PathBuf>,
@@ -36,21 +36,13 @@ impl Put {
         let files = if self.files.is_empty() { vec![PathBuf::from("-")] } else { self.files.clone() };
         let mut all = Vec::new();
         for file in files {
-            let stored = put_one(&store, &file, &PutOptions { expected: self.id })?;
-            self.describe(&store, context, &stored, ttl_ms)?;
+            let stored = put_one(&store, &file, &PutOptions { expected: self.id, ttl_ms, by: context.actor() })?;
+            if let Some(name) = &self.tag {
+                store.tag(name, Some(stored.id), Expect::Anything, &context.actor())?;
+            }
             all.push((file, stored));
         }
         report(context, &all)
-    }
-
-    fn describe(&self, store: &Store, context: &Context<'_>, stored: &Stored, ttl_ms: Option<u64>) -> Result<()> {
-        if ttl_ms.is_some() {
-            store.set_policy(&stored.id, "ephemeral", ttl_ms, &context.actor())?;
-        }
-        if let Some(name) = &self.tag {
-            store.tag(name, Some(stored.id), Expect::Anything, &context.actor())?;
-        }
-        Ok(())
     }
 }
 
@@ -58,19 +50,13 @@ fn put_one(store: &Store, file: &PathBuf, options: &PutOptions) -> Result<Stored
     if file.as_os_str() == "-" {
         return Ok(store.put(&mut std::io::stdin().lock(), options)?);
     }
-    let opened = File::open(file).and_then(|source| source.metadata().map(|meta| (source, meta)));
-    let (mut source, meta) = opened.map_err(|source| ServiceError::File { path: file.clone(), source })?;
-    if meta.is_dir() {
-        let detail = "it is a directory; name the files in it".to_owned();
-        return Err(ServiceError::BadFile { path: file.clone(), detail }.into());
-    }
-    Ok(store.put(&mut source, options)?)
+    Ok(store.put(&mut super::file::open(file)?, options)?)
 }
 
 fn report(context: &mut Context<'_>, all: &[(PathBuf, Stored)]) -> Result<Exit> {
     if context.ui.is_json() {
         let row = |(file, stored): &(PathBuf, Stored)| {
-            json!({"id": stored.id.to_string(), "bytes": stored.len, "known": stored.known, "source": file})
+            json!({"id": stored.id.to_string(), "bytes": stored.len, "known": stored.known, "source": file.to_string_lossy()})
         };
         context.ui.json("put", json!({"artifacts": all.iter().map(row).collect::<Vec<_>>()}))?;
         return Ok(Exit::Done);

@@ -25,7 +25,7 @@ impl Restore {
             context.ui.with_progress("copying", |progress| Store::restore(&self.from, &dir, Env::system(), progress))?;
         let totals = store.status(0)?.totals;
         if context.ui.is_json() {
-            let value = json!({"path": dir, "files": done.files, "bytes": done.bytes, "frames": totals.frames, "artifacts": totals.artifacts});
+            let value = json!({"path": dir.to_string_lossy(), "files": done.files, "bytes": done.bytes, "frames": totals.frames, "artifacts": totals.artifacts});
             context.ui.json("restore", value)?;
         } else {
             let (files, frames) = (plural(done.files, "file"), plural(totals.frames, "frame"));

@@ -33,7 +33,7 @@ impl Status {
             context.ui.json(
                 "status",
                 json!({
-                    "path": dir, "store_id": status.store_id,
+                    "path": dir.to_string_lossy(), "store_id": status.store_id,
                     "streams": totals.streams, "frames": totals.frames, "frame_bytes": totals.frame_bytes,
                     "artifacts": totals.artifacts, "artifact_bytes": totals.artifact_bytes,
                     "disk": {"log": disk.log, "index": disk.index, "segments": disk.segments, "total": disk.total()},
@@ -63,7 +63,7 @@ impl Status {
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
     let dir = context.store_dir()?;
     if context.ui.is_json() {
-        context.ui.json("status", json!({"path": dir, "store_id": null}))?;
+        context.ui.json("status", json!({"path": dir.to_string_lossy(), "store_id": null}))?;
         return Ok(Exit::Done);
     }
     let ui = &mut context.ui;

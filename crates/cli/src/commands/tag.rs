@@ -11,7 +11,7 @@ use crate::ui::{Cell, Table};
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb tag                                  all tags\n  \
     enjamb tag release-notes art-3f2a91         name it\n  \
-    enjamb tag release-notes art-77 --expect art-3f2a91    only if it still names that\n  \
+    enjamb tag release-notes art-77c0 --expect art-3f2a91    only if it still names that\n  \
     enjamb tag release-notes --delete")]
 pub struct Tag {
     /// The name

@@ -30,16 +30,29 @@ impl Verify {
         if let Some(dir) = &self.backup {
             let findings =
                 context.ui.with_progress("verifying", |progress| Store::verify_backup(dir, progress))?;
-            return report(context, Checked { findings, ..Checked::default() }, "every file matches its digest");
+            return report(context, &Checked { findings, ..Checked::default() }, "", "every file matches its digest");
         }
         let store = context.open()?;
         let checked = context.ui.with_progress("verifying", |progress| store.verify(self.quick, progress))?;
-        let verdict = if self.quick { "all is there" } else { "all digests match, every rule holds" };
-        report(context, checked, verdict)
+        if self.quick {
+            return report(context, &checked, &looked_at(&checked), "all is there");
+        }
+        report(context, &checked, &read(&checked), "all digests match, every rule holds")
     }
 }
 
-fn report(context: &mut Context<'_>, checked: Checked, verdict: &str) -> Result<Exit> {
+/// A quick look does not open records.
+fn looked_at(checked: &Checked) -> String {
+    format!("looked at {} and {}   ", plural(checked.records, "record"), plural(checked.segments, "segment"))
+}
+
+fn read(checked: &Checked) -> String {
+    let (frames, artifacts) = (plural(checked.frames, "frame"), plural(checked.artifacts, "artifact"));
+    let (segments, bytes) = (plural(checked.segments, "segment"), bytes(checked.bytes));
+    format!("checked {frames}, {artifacts}, {segments}, {bytes}   ")
+}
+
+fn report(context: &mut Context<'_>, checked: &Checked, counted: &str, verdict: &str) -> Result<Exit> {
     let exit = if checked.findings.is_empty() { Exit::Done } else { Exit::Damaged };
     if context.ui.is_json() {
         let findings: Vec<_> = checked.findings.iter().map(finding_json).collect();
@@ -54,16 +67,6 @@ fn report(context: &mut Context<'_>, checked: Checked, verdict: &str) -> Result<
     for finding in &checked.findings {
         context.ui.bad(&format!("{}: {}  [{}]", finding.subject, finding.detail, finding.code))?;
     }
-    let counted = match checked.records {
-        0 => String::new(),
-        _ => format!(
-            "checked {}, {}, {}, {}   ",
-            plural(checked.frames, "frame"),
-            plural(checked.artifacts, "artifact"),
-            plural(checked.segments, "segment"),
-            bytes(checked.bytes)
-        ),
-    };
     match checked.findings.len() as u64 {
         0 => context.ui.line(format!("{counted}{verdict}"))?,
         damaged => context.ui.line(format!("{counted}{} damaged", plural(damaged, "thing")))?,

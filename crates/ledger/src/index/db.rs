@@ -1,8 +1,11 @@
-//! The index as a table of sealed rows in `index.db`, where absence is proved as well as presence.
+//! The index as a table of sealed and linked rows in `index.db`, where absence is proved as well as presence.
 //!
-//! SQLite does not notice a flipped bit in a row, and a flipped key can make a search end in the wrong place. So every
-//! value carries a checksum, and a search that finds nothing checks the two rows it ended between: whichever row misled
-//! it is one of those two.
+//! SQLite does not notice a flipped bit. In a row it changes a value; in a key, in a page's count of rows or in a
+//! pointer between pages it makes rows vanish. So every value carries a checksum, and names the row before it: a row that
+//! is not found is known to be absent because the row after it says so, and a listing is complete because each of its
+//! rows, and the one after them, follows from the one before. A last row that sorts after all others ends the chain.
+
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
@@ -20,12 +23,19 @@ pub enum IndexError {
 }
 
 impl From<rusqlite::Error> for IndexError {
+    /// A table that is not there, or a value of another type, is damage too: nobody else writes this file.
     fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-                Self::Damaged(Damaged(error.to_string()))
-            }
-            _ => Self::Sqlite(error),
+            None
+            | Some(
+                ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::Unknown,
+            ) => Self::Damaged(Damaged(error.to_string())),
+            Some(_) => Self::Sqlite(error),
         }
     }
 }
@@ -44,58 +54,131 @@ const APPLIED_KEY: &[u8] = b"0";
 #[derive(Clone, Copy)]
 pub struct Rows<'c>(pub &'c Connection);
 
+/// A row whose checksum matches.
+struct Row {
+    key: Vec<u8>,
+    payload: Vec<u8>,
+    /// Of the key of the row before it; of nothing, for the first.
+    link: u32,
+}
+
+/// Sorts after every key.
+const END_KEY: &[u8] = &[0xff];
+
 impl Rows<'_> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let sql = "SELECT * FROM (SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k LIMIT 1) UNION ALL
-                   SELECT * FROM (SELECT k, v FROM kv WHERE k < ?1 ORDER BY k DESC LIMIT 1)";
-        let mut statement = self.0.prepare_cached(sql)?;
-        let mut found = statement.query([key])?;
-        while let Some(row) = found.next()? {
-            let payload = checked(row)?;
-            if row.get_ref(0)?.as_blob().is_ok_and(|at| at == key) {
-                return Ok(Some(payload.to_vec()));
+        match self.at_or_after(key)? {
+            Some(row) if row.key == key => Ok(Some(row.payload)),
+            after => {
+                check_link(self.link_before(key)?, after.as_ref())?;
+                Ok(None)
             }
         }
-        Ok(None)
     }
 
     /// Rows with `from <= key < to`, in order, until `visit` says to stop.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
-        self.walk("SELECT k, v FROM kv WHERE k >= ?1 AND k < ?2 ORDER BY k", from, to, visit)
+        let mut link = self.link_before(from)?;
+        let mut statement = self.0.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k")?;
+        let mut found = statement.query([from])?;
+        while let Some(row) = found.next()? {
+            let (key, payload, own_link) = checked(row)?;
+            if own_link != link {
+                return damaged(format!("row {} does not follow the one before it", printable(key)));
+            }
+            if key >= to || !visit(key, payload)? {
+                return Ok(());
+            }
+            link = rows::link(key);
+        }
+        check_link(link, None)
     }
 
     /// As [`Rows::scan`], last first.
     pub fn scan_back(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
-        self.walk("SELECT k, v FROM kv WHERE k >= ?1 AND k < ?2 ORDER BY k DESC", from, to, visit)
-    }
-
-    fn walk(
-        &self,
-        sql: &str,
-        from: &[u8],
-        to: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
-    ) -> Result<()> {
-        let mut statement = self.0.prepare_cached(sql)?;
-        let mut found = statement.query(params![from, to])?;
+        let Some(Row { mut link, .. }) = self.at_or_after(to)? else {
+            return check_link(self.link_before(to)?, None);
+        };
+        let mut statement = self.0.prepare_cached("SELECT k, v FROM kv WHERE k < ?1 ORDER BY k DESC")?;
+        let mut found = statement.query([to])?;
         while let Some(row) = found.next()? {
-            let payload = checked(row)?;
-            if !visit(row.get_ref(0)?.as_blob().unwrap_or_default(), payload)? {
-                break;
+            let (key, payload, own_link) = checked(row)?;
+            if rows::link(key) != link {
+                return damaged(format!("row {} does not precede the one after it", printable(key)));
             }
+            if key < from || !visit(key, payload)? {
+                return Ok(());
+            }
+            link = own_link;
         }
+        if link == rows::link(&[]) { Ok(()) } else { damaged("the first row is missing") }
+    }
+
+    /// Writes changes, `None` being a row that goes, and that the index now stands at record `n`.
+    pub fn write(&self, mut changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>, n: u64) -> Result<()> {
+        changes.insert(APPLIED_KEY.to_vec(), Some(rows::encode_number(n)));
+        let mut next = None;
+        for (key, change) in changes {
+            let row = self.advance(next.take(), &key)?;
+            next = Some(self.change(row, key, change)?);
+        }
+        next.map_or(Ok(()), |row| self.store(&row))
+    }
+
+    /// The row at or after `key`, given the one after the change before. That one may have changed and is stored when it
+    /// is left behind, so that rows that go into one gap cost one look-up and one new link.
+    fn advance(&self, next: Option<Row>, key: &[u8]) -> Result<Row> {
+        match next {
+            Some(row) if row.key.as_slice() >= key => return Ok(row),
+            Some(row) => self.store(&row)?,
+            None => {}
+        }
+        let end = || Row { key: END_KEY.to_vec(), payload: Vec::new(), link: rows::link(&[]) };
+        Ok(self.at_or_after(key)?.unwrap_or_else(end))
+    }
+
+    /// Makes one change, and returns the row after it with what that has to say now.
+    fn change(&self, next: Row, key: Vec<u8>, change: Option<Vec<u8>>) -> Result<Row> {
+        match change {
+            Some(payload) if next.key == key => Ok(Row { payload, ..next }),
+            Some(payload) => {
+                let after = Row { link: rows::link(&key), ..next };
+                self.store(&Row { key, payload, link: next.link })?;
+                Ok(after)
+            }
+            None if next.key == key => {
+                self.0.prepare_cached("DELETE FROM kv WHERE k = ?1")?.execute([&key])?;
+                match self.at_or_after(&key)? {
+                    Some(after) => Ok(Row { link: next.link, ..after }),
+                    None => damaged("the last row is missing"),
+                }
+            }
+            None => Ok(next),
+        }
+    }
+
+    fn store(&self, row: &Row) -> Result<()> {
+        let mut statement = self.0.prepare_cached("REPLACE INTO kv(k, v) VALUES(?1, ?2)")?;
+        statement.execute(params![row.key, rows::seal(&row.key, row.payload.clone(), row.link)])?;
         Ok(())
     }
 
-    pub fn put(&self, key: &[u8], payload: Vec<u8>) -> Result<()> {
-        let mut statement = self.0.prepare_cached("INSERT INTO kv(k, v) VALUES(?1, ?2) ON CONFLICT(k) DO UPDATE SET v = ?2")?;
-        statement.execute(params![key, rows::seal(key, payload)])?;
-        Ok(())
+    fn at_or_after(&self, key: &[u8]) -> Result<Option<Row>> {
+        let mut statement = self.0.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k LIMIT 1")?;
+        let mut found = statement.query([key])?;
+        let Some(row) = found.next()? else { return Ok(None) };
+        let (key, payload, link) = checked(row)?;
+        Ok(Some(Row { key: key.to_vec(), payload: payload.to_vec(), link }))
     }
 
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
-        self.0.prepare_cached("DELETE FROM kv WHERE k = ?1")?.execute([key])?;
-        Ok(())
+    /// What the row at or after `key` has to be linked to.
+    fn link_before(&self, key: &[u8]) -> Result<u32> {
+        let mut statement = self.0.prepare_cached("SELECT k FROM kv WHERE k < ?1 ORDER BY k DESC LIMIT 1")?;
+        let mut found = statement.query([key])?;
+        match found.next()? {
+            Some(row) => Ok(rows::link(row.get_ref(0)?.as_blob().unwrap_or_default())),
+            None => Ok(rows::link(&[])),
+        }
     }
 
     /// The number of the last record folded into this index.
@@ -106,17 +189,24 @@ impl Rows<'_> {
             None => damaged("the position row does not parse"),
         }
     }
-
-    pub fn set_applied(&self, n: u64) -> Result<()> {
-        self.put(APPLIED_KEY, rows::encode_number(n))
-    }
 }
 
-/// The payload of a row whose checksum matches.
-fn checked<'r>(row: &'r rusqlite::Row<'_>) -> Result<&'r [u8]> {
+/// Refuses unless the row after a gap follows from the row before it. A table without any row has neither.
+fn check_link(link_before: u32, after: Option<&Row>) -> Result<()> {
+    if after.map_or_else(|| rows::link(&[]), |row| row.link) == link_before {
+        return Ok(());
+    }
+    damaged("a row is missing")
+}
+
+/// Key, payload and link of a row whose checksum matches.
+fn checked<'r>(row: &'r rusqlite::Row<'_>) -> Result<(&'r [u8], &'r [u8], u32)> {
     let key = row.get_ref(0)?.as_blob().unwrap_or_default();
     let value = row.get_ref(1)?.as_blob().unwrap_or_default();
-    rows::unseal(key, value).map_or_else(|| damaged(format!("row {} does not match its checksum", printable(key))), Ok)
+    match rows::unseal(key, value) {
+        Some((payload, link)) => Ok((key, payload, link)),
+        None => damaged(format!("row {} does not match its checksum", printable(key))),
+    }
 }
 
 fn printable(key: &[u8]) -> String {

@@ -33,13 +33,7 @@ impl<'c> View<'c> {
 
     /// Writes the changes, and that the index now stands at record `n`.
     pub fn write(self, n: u64) -> db::Result<()> {
-        for (key, change) in self.changes {
-            match change {
-                Some(payload) => self.below.put(&key, payload)?,
-                None => self.below.delete(&key)?,
-            }
-        }
-        self.below.set_applied(n)
+        self.below.write(self.changes, n)
     }
 }
 

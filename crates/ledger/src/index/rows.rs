@@ -1,4 +1,4 @@
-//! The rows of the index: their keys, their values, and the checksum each value ends with.
+//! The rows of the index: their keys, their values, and what each value ends with to show that nothing is missing.
 //!
 //! Keys sort as they are meant to be walked: numbers are big-endian. The first byte says which table a row is of.
 
@@ -267,19 +267,26 @@ fn varint(fields: &mut Fields<'_>) -> Option<u64> {
     None
 }
 
-/// A value as stored: its payload, then a checksum over key and payload.
-pub fn seal(key: &[u8], mut payload: Vec<u8>) -> Vec<u8> {
+/// A value as stored: its payload, the link to the row before, then a checksum over key, payload and link.
+pub fn seal(key: &[u8], mut payload: Vec<u8>, link: u32) -> Vec<u8> {
+    payload.extend(link.to_le_bytes());
     let crc = checksum(key, &payload);
     payload.extend(crc.to_le_bytes());
     payload
 }
 
-/// The payload of a stored value, or `None` when it is not what was stored under this key.
-pub fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-    let (payload, crc) = value.split_at_checked(value.len().checked_sub(4)?)?;
-    (checksum(key, payload).to_le_bytes() == *crc).then_some(payload)
+/// The payload and the link of a stored value, or `None` when it is not what was stored under this key.
+pub fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Option<(&'a [u8], u32)> {
+    let (sealed, crc) = value.split_last_chunk()?;
+    let (payload, link) = sealed.split_last_chunk()?;
+    (checksum(key, sealed) == u32::from_le_bytes(*crc)).then(|| (payload, u32::from_le_bytes(*link)))
 }
 
-fn checksum(key: &[u8], payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(key), payload)
+/// How a row names the row before it.
+pub fn link(key_before: &[u8]) -> u32 {
+    crc32c::crc32c(key_before)
+}
+
+fn checksum(key: &[u8], sealed: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key), sealed)
 }

@@ -51,8 +51,8 @@ impl SegmentOptions {
     /// For bytes that are rarely read again. Within so large a block long-distance matching finds what chunks would
     /// find, and needs no digests in the footer for it.
     pub const COLD: Self = Self {
-        block_bytes: 64 << 20,
-        compression: Compression { level: 17, window_log: 27 },
+        block_bytes: 16 << 20,
+        compression: Compression { level: 17, window_log: 24 },
         record_chunk_bytes_min: u32::MAX,
     };
 }

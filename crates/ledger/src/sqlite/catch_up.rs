@@ -1,5 +1,6 @@
 //! Bringing `index.db` up to the log: a few records after a write, all of them after a loss.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -11,20 +12,30 @@ use crate::error::LedgerError;
 use crate::index::{IndexError, Rows, SCHEMA, View, fold};
 
 /// The version of the index's rows. Another one is thrown away and built anew.
-pub(crate) const INDEX_FORMAT: u32 = 1;
+pub(crate) const INDEX_FORMAT: u32 = 2;
 /// Records folded in one transaction: enough to be quick, few enough to stay small in memory.
 const RECORDS_PER_TRANSACTION: u64 = 5_000;
 
 /// Opens the index, making an empty one when there is none that can be used.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
+    let _alone = alone(path)?;
     match connect(path, vfs) {
         Ok(connection) => Ok(connection),
         Err(IndexError::Damaged(_)) => {
-            remove(path)?;
+            remove_files(path)?;
             connect(path, vfs).map_err(unreadable)
         }
         Err(other) => Err(unreadable(other)),
     }
+}
+
+/// Held while the index is opened, made or removed. It is several files, and SQLite cannot see to it that those it opens
+/// are of one make when others replace them at the same time.
+fn alone(path: &Path) -> Result<File, LedgerError> {
+    let lock = path.with_extension("lock");
+    let opened = File::options().create(true).truncate(false).write(true).open(&lock);
+    let locked = opened.and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|error| LedgerError::io(lock, error))
 }
 
 fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
@@ -70,6 +81,11 @@ pub(crate) fn in_memory(index: &Connection) -> Result<Connection, IndexError> {
 
 /// Throws the index away. It holds nothing that the log does not.
 pub(crate) fn remove(path: &Path) -> Result<(), LedgerError> {
+    let _alone = alone(path)?;
+    remove_files(path)
+}
+
+fn remove_files(path: &Path) -> Result<(), LedgerError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

@@ -51,6 +51,10 @@ impl Ticket {
         lock(&self.answer).is_some()
     }
 
+    pub(super) fn met_damaged_index(&self) -> bool {
+        matches!(&*lock(&self.answer), Some(Err(LedgerError::Corrupt { what, .. })) if what == "the index")
+    }
+
     fn wake(&self, state: u8) {
         self.state.store(state, Ordering::Release);
         self.thread.unpark();

@@ -75,11 +75,7 @@ fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connectio
     let doing = "opening the log";
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let known = |error: rusqlite::Error| opening(path, doing, &error);
-    let connection = match vfs {
-        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
-        None => Connection::open_with_flags(path, flags),
-    }
-    .map_err(known)?;
+    let connection = connect_plainly(path, vfs, flags).map_err(known)?;
     connection.busy_timeout(BUSY_WAIT).map_err(known)?;
     if extra.contains(OpenFlags::SQLITE_OPEN_CREATE) {
         // In a log that is there already, the second would be a write transaction.
@@ -91,6 +87,25 @@ fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connectio
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(connection)
+}
+
+fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    match vfs {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs),
+        None => Connection::open_with_flags(path, flags),
+    }
+}
+
+/// Makes what is in the log durable before anyone is shown it. A process that died may have left commits in the page cache
+/// that no sync followed; served now, they could be gone after a power loss.
+pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<(), LedgerError> {
+    let connection = open(path, vfs)?;
+    let taken_in = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    match taken_in.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
+        // It is synced before it is taken in, and for the latter there will be room another time.
+        Err(LedgerError::Full { .. }) => Ok(()),
+        done => done,
+    }
 }
 
 /// What the write-ahead log is grown to, once a process turns out to write more than a little.
@@ -130,6 +145,20 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i32, u32)> {
     let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok((application, version))
+}
+
+/// The format of the store whose log this is, read without changing anything; `None` when it is no log of ours.
+pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, LedgerError> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let found = connect_plainly(path, vfs, flags).and_then(|connection| identity(&connection));
+    match found {
+        Ok((APPLICATION_ID, format)) => Ok(Some(format)),
+        // What is wrong with it is for whoever opens it to say.
+        Ok(_) | Err(_) => Ok(None),
+    }
 }
 
 fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerError> {

@@ -4,6 +4,7 @@ mod backup;
 mod catch_up;
 mod group;
 mod log;
+mod migrate;
 mod seal;
 mod sweep;
 mod verify;
@@ -146,11 +147,12 @@ impl Records<'_> {
 impl SqliteLedger {
     /// Opens the store in `dir`.
     pub fn open(dir: &Path, options: SqliteOptions) -> Result<Self> {
+        migrate::bring_up(dir, options.vfs.as_deref())?;
         let path = dir.join("log.db");
         if !path.is_file() {
             return Err(missing(dir));
         }
-        log::open(&path, options.vfs.as_deref())?;
+        log::settle(&path, options.vfs.as_deref())?;
         Self::with_segments(dir, options)
     }
 
@@ -203,6 +205,11 @@ impl SqliteLedger {
     }
 
     fn write_group(&self, tickets: &[Arc<Ticket>]) {
+        // A sync may have failed since these joined the queue.
+        if self.poisoned.load(Ordering::SeqCst) {
+            tickets.iter().for_each(|ticket| ticket.answer(Err(LedgerError::Poisoned)));
+            return;
+        }
         let written = self.with_writer(|writer| {
             writer.write(tickets, &self.segments)?;
             Ok(writer.known_n())
@@ -211,10 +218,14 @@ impl SqliteLedger {
             Ok(known_n) => self.fold_when_far_behind(known_n),
             Err(error) => {
                 self.poisoned.fetch_or(error.outcome() == Outcome::Indeterminate, Ordering::SeqCst);
-                if let Some(first) = tickets.first().filter(|_| !has_answers(tickets)) {
-                    first.answer(Err(error));
+                for ticket in tickets.iter().filter(|ticket| !ticket.is_answered()) {
+                    ticket.answer(Err(writer::copy_of(&error)));
                 }
             }
+        }
+        if tickets.iter().any(|ticket| ticket.met_damaged_index()) {
+            // Whoever met it is told, and the next one finds the index made anew; if this fails, they are told in turn.
+            let _ = self.rebuild_index();
         }
     }
 
@@ -342,10 +353,6 @@ fn told(trouble: Trouble) -> LedgerError {
         Trouble::Index(error) => writer::unreadable(error),
         Trouble::Store(error) => error,
     }
-}
-
-fn has_answers(tickets: &[Arc<Ticket>]) -> bool {
-    tickets.iter().all(|ticket| ticket.is_answered())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -183,19 +183,23 @@ impl Failure {
         Self { error: LedgerError::sqlite("committing", error).indeterminate() }
     }
 
-    /// The same news for another caller. Sources cannot be cloned; the words can.
     fn copy(&self) -> LedgerError {
-        match &self.error {
-            LedgerError::Full { doing } => LedgerError::Full { doing },
-            LedgerError::Busy { doing, waited_s } => LedgerError::Busy { doing, waited_s: *waited_s },
-            LedgerError::Corrupt { what, detail } => LedgerError::corrupt(what.clone(), detail.clone()),
-            LedgerError::Poisoned => LedgerError::Poisoned,
-            other => LedgerError::Disk { doing: "writing", detail: other.to_string(), outcome: other.outcome() },
-        }
+        copy_of(&self.error)
     }
 
     fn into_error(self) -> LedgerError {
         self.error
+    }
+}
+
+/// The same news for another caller. Sources cannot be cloned; the words can.
+pub(super) fn copy_of(error: &LedgerError) -> LedgerError {
+    match error {
+        LedgerError::Full { doing } => LedgerError::Full { doing },
+        LedgerError::Busy { doing, waited_s } => LedgerError::Busy { doing, waited_s: *waited_s },
+        LedgerError::Corrupt { what, detail } => LedgerError::corrupt(what.clone(), detail.clone()),
+        LedgerError::Poisoned => LedgerError::Poisoned,
+        other => LedgerError::Disk { doing: "writing", detail: other.to_string(), outcome: other.outcome() },
     }
 }
 

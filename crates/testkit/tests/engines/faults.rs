@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::thread;
 
 use enjamb_core::ErrorKind;
 use enjamb_ledger::{Batch, Ledger, LedgerError, Outcome, SqliteLedger};
-use enjamb_testkit::faulty::{Fault, FaultError, OpKind, Times};
+use enjamb_testkit::faulty::{Action, Fault, FaultError, Op, OpKind, Times};
 use enjamb_testkit::make;
 
 use crate::entries::{self, batches_in};
@@ -150,4 +151,63 @@ fn a_disk_that_is_full_can_still_be_read() {
 fn a_sync_that_fails_ends_writing_until_a_restart() {
     check_every_nth(OpKind::Sync, FaultError::Eio, Times::Once);
     check_every_nth(OpKind::Sync, FaultError::Eio, Times::Forever);
+}
+
+/// A failed sync leaves bytes that no later sync vouches for, so nobody may write after it, not even those who were in
+/// the queue already.
+#[test]
+fn nobody_writes_after_a_failed_sync() {
+    let mut lab = Lab::new();
+    for nth in 1..8 {
+        lab.begin_anew();
+        let ledger = lab.create();
+        lab.vfs.fail(Fault {
+            op: OpKind::Sync,
+            file_suffix: Some("log.db-wal"),
+            nth,
+            times: Times::Once,
+            error: FaultError::Eio,
+        });
+        thread::scope(|scope| {
+            for thread in 0..6 {
+                let ledger = &ledger;
+                scope.spawn(move || (0..4).for_each(|turn| drop(ledger.append(batch(thread * 10 + turn)))));
+            }
+        });
+        let on_log = |op: &Op| match &op.action {
+            Action::Sync { path, .. } if path.ends_with("log.db-wal") => Some(true),
+            Action::SyncFailed { path } if path.ends_with("log.db-wal") => Some(false),
+            _ => None,
+        };
+        let synced: Vec<bool> = lab.vfs.recorder().ops().iter().filter_map(on_log).collect();
+        assert_eq!(synced.last(), Some(&false), "{synced:?}");
+        assert_eq!(ledger.append(batch(99)).map_err(|error| error.code()), Err("storage-poisoned"));
+    }
+}
+
+/// The store has no index yet, so that opening it for writing already fails: whoever leads the group says so to all.
+#[test]
+fn all_who_wait_for_a_full_disk_are_told_so() {
+    let template = template();
+    store::delete_index(template.path());
+    let mut lab = Lab::new();
+    lab.begin_anew();
+    copy(template.path(), lab.path());
+    let ledger = lab.open().expect("the store opens");
+    let fault = |op| Fault { op, file_suffix: None, nth: 1, times: Times::Forever, error: FaultError::Enospc };
+    lab.vfs.fail(fault(OpKind::Write));
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for turn in 0..20 {
+                    let answer = ledger.append(batch(thread * 100 + turn)).map_err(|error| error.code());
+                    assert_eq!(answer, Err("storage-full"));
+                }
+            });
+        }
+    });
+    lab.vfs.clear_faults();
+    make::append(&ledger, batch(BEFORE));
+    assert_eq!(batches_in(&ledger), Ok((0..=BEFORE).collect()));
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -10,7 +12,7 @@ use enjamb_core::StreamId;
 use enjamb_ledger::segment::{SegmentOptions, SegmentWriter};
 use enjamb_ledger::{Batch, Ledger, NewFrame, SegmentRecord, SqliteLedger, SqliteOptions};
 use enjamb_testkit::make::{self, append, output, stream};
-use enjamb_testkit::questions::{Question, questions};
+use enjamb_testkit::questions::{Question, fingerprint};
 use tempfile::TempDir;
 
 use crate::store;
@@ -29,21 +31,25 @@ fn mix(word: u64) -> u64 {
 }
 
 /// Frames of several streams, bytes, tags, marks and keys, in as many rows as it takes for the index to be a tree.
-fn fill(ledger: &SqliteLedger, from: u64, to: u64) {
-    let thread = stream("continuity/thread");
-    for turn in from..to {
+fn fill(ledger: &SqliteLedger, turns: Range<u64>) {
+    let (thread, store) = (stream("continuity/thread"), StreamId::artifacts());
+    for turn in turns {
         let session = stream(&format!("session/{}", turn % 3));
-        let id = make::stored(ledger, noise(turn, 200 + turn as usize * 53 % 2_000).as_bytes());
-        let said = output(&noise(turn, turn as usize * 211 % 3_000));
-        append(ledger, Batch { idempotency_key: Some(format!("key-{turn}")), ..make::one(&session, &said) });
-        let message = NewFrame { id: format!("m{turn}"), timestamp_ms: turn, ..make::frame(&thread, &make::message("hi")) };
-        append(ledger, make::frames(vec![message]));
-        match turn % 4 {
-            0 => drop(append(ledger, make::one(&StreamId::artifacts(), &make::tagged(&format!("t{turn}"), Some(&id), None)))),
-            1 => drop(append(ledger, make::one(&StreamId::artifacts(), &make::condemned(&id)))),
-            _ => drop(append(ledger, make::one(&thread, &make::job("continuity_job_spawned", &format!("j{turn}"))))),
+        append(ledger, keyed(&session, turn));
+        let said = make::frame(&thread, &make::message("hi"));
+        append(ledger, make::frames(vec![NewFrame { id: format!("m{turn}"), timestamp_ms: turn, ..said }]));
+        append(ledger, make::one(&thread, &make::job("continuity_job_spawned", &format!("j{turn}"))));
+        if turn % 5 == 0 {
+            let id = make::stored(ledger, noise(turn, 200 + turn as usize * 97 % 3_000).as_bytes());
+            append(ledger, make::one(&store, &make::tagged(&format!("t{turn}"), Some(&id), None)));
+            append(ledger, make::one(&store, &make::condemned(&id)));
         }
     }
+}
+
+fn keyed(session: &StreamId, turn: u64) -> Batch {
+    let said = output(&noise(turn, turn as usize * 211 % 3_000));
+    Batch { idempotency_key: Some(format!("key-{turn}")), ..make::one(session, &said) }
 }
 
 /// Puts an artifact into a segment of its own.
@@ -63,11 +69,11 @@ fn store_in_segment(ledger: &SqliteLedger, content: &[u8]) {
 fn sample() -> TempDir {
     let dir = store::directory();
     let ledger = store::create(dir.path());
-    fill(&ledger, 0, 30);
+    fill(&ledger, 0..45);
     assert!(ledger.seal(&mut |_, _| {}).expect("sealing").segments > 0);
-    fill(&ledger, 30, 60);
+    fill(&ledger, 45..60);
     store_in_segment(&ledger, noise(1, 150_000).as_bytes());
-    fill(&ledger, 60, 64);
+    fill(&ledger, 60..64);
     drop(ledger);
     store::open(dir.path()).totals().expect("totals");
     dir
@@ -141,7 +147,15 @@ struct Flip {
     bit: usize,
 }
 
-/// What became of the flips.
+impl Flip {
+    /// The name of a database, or what all segments have in common.
+    fn kind(&self) -> String {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".seg") { "segment".to_owned() } else { name.into_owned() }
+    }
+}
+
+/// What became of the flips of one kind of file.
 #[derive(Debug, Default)]
 struct Tally {
     flips: u64,
@@ -155,64 +169,21 @@ struct Tally {
     silent: Vec<String>,
 }
 
-/// The answers of a sound store.
-struct Truth {
-    answers: Vec<(Question, String)>,
-    next_seq: u64,
-}
+/// How a damaged store did: whether it answered everything, or what it got wrong.
+type Seen = Result<bool, String>;
 
-/// What is asked of every damaged store: an append, and everything there is to know, in either order.
-fn ask_all(dir: &Path, truth: &Truth, append_first: bool) -> Result<bool, String> {
-    let Ok(ledger) = SqliteLedger::open(dir, SqliteOptions::default()) else { return Ok(false) };
-    let mut all_answered = true;
-    if append_first {
-        all_answered &= check_append(&ledger, truth)?;
-        return Ok(all_answered);
-    }
-    for (question, expected) in &truth.answers {
-        match question.ask(&ledger) {
-            Ok(answer) if answer == *expected => {}
-            Ok(answer) => return Err(format!("{question:?} is {answer:?}, not {expected:?}")),
-            Err(_) => all_answered = false,
-        }
-    }
-    Ok(all_answered)
-}
-
-/// The next frame of a stream has the next seq, or there is none; the retry of a request is known as one.
-fn check_append(ledger: &SqliteLedger, truth: &Truth) -> Result<bool, String> {
-    let session = stream("session/0");
-    let retry = Batch {
-        idempotency_key: Some("key-3".to_owned()),
-        ..make::one(&session, &output(&noise(3, 3 * 211)))
-    };
-    let retried = match ledger.append(retry) {
-        Ok(appended) if !appended.replayed => return Err("a retry was taken for another request".to_owned()),
-        retried => retried.is_ok(),
-    };
-    match ledger.append(make::one(&session, &output("next"))) {
-        Ok(appended) if appended.frames[0].seq != truth.next_seq => {
-            Err(format!("the next frame got seq {}, not {}", appended.frames[0].seq, truth.next_seq))
-        }
-        appended => Ok(retried && appended.is_ok()),
-    }
-}
-
-fn identity_of(path: &Path) -> Option<u64> {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata(path).ok().map(|found| found.ino())
-}
-
-fn check_flips(rot: &Rot, truth: &Truth, flips: u64) -> Tally {
-    let mut tally = Tally::default();
+/// Tries many flips, and counts what came of them by kind of file.
+fn try_flips(rot: &Rot, flips: u64, ask: impl Fn(&Path, u64) -> Seen) -> BTreeMap<String, Tally> {
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     for turn in 0..flips {
         let flip = rot.flip(turn);
         let (seen, rebuilt) = rot.with_flip(&flip, |dir| {
             let index = dir.join("index.db");
             let before = identity_of(&index);
-            let seen = catch_unwind(AssertUnwindSafe(|| ask_all(dir, truth, turn % 8 == 7)));
+            let seen = catch_unwind(AssertUnwindSafe(|| ask(dir, turn)));
             (seen.unwrap_or_else(|_| Err("a panic".to_owned())), identity_of(&index) != before)
         });
+        let tally = tallies.entry(flip.kind()).or_default();
         tally.flips += 1;
         match seen {
             Ok(false) => tally.detected += 1,
@@ -221,27 +192,95 @@ fn check_flips(rot: &Rot, truth: &Truth, flips: u64) -> Tally {
             Err(said) => tally.silent.push(format!("flip {turn}, {flip:?}: {said}")),
         }
     }
-    tally
+    tallies
+}
+
+fn identity_of(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|found| found.ino())
+}
+
+/// The answers of a sound store.
+struct Truth {
+    answers: Vec<(Question, String)>,
+    next_seq: u64,
+}
+
+impl Truth {
+    fn of(dir: &Path) -> Self {
+        let ledger = store::open(dir);
+        let answers = fingerprint(&ledger).into_iter().collect();
+        let next_seq = ledger.stream(&stream("session/0")).expect("a summary").expect("a stream").next_seq;
+        Self { answers, next_seq }
+    }
+
+    /// Asks everything there is to know.
+    fn check_answers(&self, ledger: &SqliteLedger) -> Seen {
+        let mut all_answered = true;
+        for (question, expected) in &self.answers {
+            match question.ask(ledger).map_err(|error| format!("{:?} {}", error.kind(), error.code())) {
+                Ok(answer) | Err(answer) if answer == *expected => {}
+                Ok(answer) => return Err(format!("{question:?} is {answer:?}, not {expected:?}")),
+                Err(_) => all_answered = false,
+            }
+        }
+        Ok(all_answered)
+    }
+
+    /// The next frame of a stream has the next seq, and a retry is known as one. Who meets a damaged index first is told;
+    /// by the next time it has been made anew.
+    fn check_appends(&self, ledger: &SqliteLedger) -> Seen {
+        let session = stream("session/0");
+        let retry = || ledger.append(keyed(&session, 3));
+        let retried = match retry().or_else(|_| retry()) {
+            Ok(appended) if !appended.replayed => return Err("a retry was taken for another request".to_owned()),
+            retried => retried.is_ok(),
+        };
+        let next = || ledger.append(make::one(&session, &output("next")));
+        match next().or_else(|_| next()).map(|appended| appended.frames[0].seq) {
+            Ok(seq) if seq != self.next_seq => Err(format!("the next frame got seq {seq}, not {}", self.next_seq)),
+            appended => Ok(retried && appended.is_ok()),
+        }
+    }
+}
+
+/// Every fourth time the damage is met by a writer first.
+fn ask_ledger(truth: &Truth, dir: &Path, turn: u64) -> Seen {
+    let Ok(ledger) = SqliteLedger::open(dir, SqliteOptions::default()) else { return Ok(false) };
+    if turn / 5 % 4 == 3 { truth.check_appends(&ledger) } else { truth.check_answers(&ledger) }
 }
 
 #[test]
 #[allow(clippy::print_stderr, reason = "the counts are what one runs this with --nocapture for")]
 fn no_flipped_bit_changes_an_answer() {
     let dir = sample();
-    let ledger = store::open(dir.path());
-    let asked = questions(&ledger).expect("questions");
-    let answers: Vec<_> = asked.into_iter().filter_map(|question| Some((question.clone(), question.ask(&ledger).ok()?))).collect();
-    let next_seq = ledger.stream(&stream("session/0")).expect("a summary").expect("a stream").next_seq;
-    let truth = Truth { answers, next_seq };
-    drop(ledger);
+    let truth = Truth::of(dir.path());
     let rot = Rot::new(dir.path());
     let began = Instant::now();
-    let tally = check_flips(&rot, &truth, store::setting("ENJAMB_FLIPS", 2_000));
-    let sizes: Vec<_> = rot.files.iter().map(|(name, bytes)| format!("{} {}", name.display(), bytes.len())).collect();
-    eprintln!(
-        "{} questions, {:?}; {} flips in {:?}: {} detected, {} repaired, {} harmless, {} silent",
-        truth.answers.len(), sizes, tally.flips, began.elapsed(), tally.detected, tally.repaired, tally.harmless, tally.silent.len()
-    );
-    let shown: String = tally.silent.iter().take(60).map(|said| format!("\n{}", &said[..said.len().min(130)])).collect();
-    assert!(tally.silent.is_empty(), "{} silent:{shown}", tally.silent.len());
+    let tallies = try_flips(&rot, store::setting("ENJAMB_FLIPS", 2_000), |dir, turn| ask_ledger(&truth, dir, turn));
+    eprintln!("{} questions, {:?}", truth.answers.len(), began.elapsed());
+    for (kind, tally) in &tallies {
+        let Tally { flips, detected, repaired, harmless, silent } = tally;
+        eprintln!("{kind}: {flips} flips, {detected} detected, {repaired} repaired, {harmless} harmless");
+        let shown: String = silent.iter().take(9).map(|said| format!("\n{said:.300}")).collect();
+        assert!(silent.is_empty(), "{} silent in {kind} files:{shown}", silent.len());
+    }
+    assert_eq!(tallies["index.db"].detected, 0, "a damaged index is made anew");
+}
+
+/// The harness is not blind: whoever reads records without checking them is misled.
+#[test]
+fn canary_who_does_not_check_is_misled() {
+    let dir = sample();
+    let bodies = |dir: &Path| -> rusqlite::Result<Vec<Vec<u8>>> {
+        let log = rusqlite::Connection::open(dir.join("log.db"))?;
+        let mut rows = log.prepare("SELECT body FROM records ORDER BY n")?;
+        rows.query_map([], |row| row.get(0))?.collect()
+    };
+    let expected = bodies(dir.path()).expect("a sound log");
+    let tallies = try_flips(&Rot::new(dir.path()), 200, |dir, _| match bodies(dir) {
+        Ok(found) if found == expected => Ok(true),
+        Ok(_) => Err("other bytes".to_owned()),
+        Err(_) => Ok(false),
+    });
+    assert!(tallies["log.db"].silent.len() > 20, "{tallies:?}");
 }

@@ -3,6 +3,7 @@
 mod entries;
 mod faults;
 mod flips;
+mod handles;
 mod lab;
 mod laws;
 mod model;

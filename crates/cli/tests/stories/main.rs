@@ -1,0 +1,18 @@
+//! The command as people and programs meet it: every story runs the real binary on a store of its own.
+
+mod artifacts;
+mod care;
+mod collection;
+mod crash;
+mod disk;
+mod expect;
+mod frames;
+mod help;
+mod hostile;
+mod large;
+mod output;
+mod processes;
+mod refusals;
+mod runner;
+mod store;
+mod trouble;

@@ -1,0 +1,168 @@
+//! How a delta is cut into items, whatever the items say: lines of JSON, an array of JSON, an array of CBOR.
+//!
+//! Joining and splitting depend on the framing alone, never on what an item means, so that every delta can be joined to
+//! its neighbours byte for byte, also one written by a runtime newer than this code.
+
+mod array;
+mod cbor_array;
+mod lines;
+
+use std::borrow::Cow;
+use std::ops::{AddAssign, Range};
+
+use crate::position::{Position, Problem};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// One JSON object a line.
+    JsonLines,
+    /// One JSON array.
+    JsonArray,
+    /// One CBOR array.
+    CborArray,
+}
+
+/// One item of a delta.
+#[derive(Debug)]
+pub struct Item<'a> {
+    pub at: Position,
+    /// The bytes of the item itself, without separators.
+    pub range: Range<usize>,
+    pub content: Content<'a>,
+}
+
+#[derive(Debug)]
+pub enum Content<'a> {
+    Json(Cow<'a, str>),
+    Cbor(&'a [u8]),
+}
+
+/// What a delta consists of.
+#[derive(Debug, Default)]
+pub struct Items<'a> {
+    pub items: Vec<Item<'a>>,
+    /// Places that are no items, in a framing in which the items around them can be told apart all the same.
+    pub damage: Vec<Problem>,
+}
+
+/// Why bytes are no delta at all.
+#[derive(Debug)]
+pub struct Unframed {
+    pub at: Position,
+    pub reason: String,
+}
+
+/// What a delta adds to the whole; weights are added up before the first byte is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    pub items: u64,
+}
+
+impl AddAssign for Weight {
+    fn add_assign(&mut self, other: Self) {
+        self.items += other.items;
+    }
+}
+
+/// What to write for one delta: three strings of bytes, of which only the middle one is the delta's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece<'a> {
+    pub before: &'static [u8],
+    pub body: &'a [u8],
+    pub after: &'static [u8],
+}
+
+impl Framing {
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::JsonLines => "application/jsonl",
+            Self::JsonArray => "application/json",
+            Self::CborArray => "application/cbor",
+        }
+    }
+
+    pub fn items(self, bytes: &[u8]) -> Result<Items<'_>, Unframed> {
+        match self {
+            Self::JsonLines => Ok(lines::items(bytes)),
+            Self::JsonArray => array::items(bytes),
+            Self::CborArray => cbor_array::items(bytes),
+        }
+    }
+
+    /// Offsets that end an item. Between two of them [`Framing::slice`] finds a delta of its own.
+    pub fn split(self, bytes: &[u8]) -> Result<Vec<usize>, Unframed> {
+        match self {
+            Self::JsonLines => Ok(lines::ends(bytes)),
+            Self::JsonArray | Self::CborArray => {
+                Ok(self.items(bytes)?.items.into_iter().map(|item| item.range.end).collect())
+            }
+        }
+    }
+
+    /// The items between two offsets as a delta.
+    pub fn slice(self, bytes: &[u8], range: Range<usize>) -> Result<Cow<'_, [u8]>, Unframed> {
+        match self {
+            Self::JsonLines => Ok(Cow::Borrowed(bytes.get(range).unwrap_or_default())),
+            Self::JsonArray | Self::CborArray => self.rewrapped(bytes, range).map(Cow::Owned),
+        }
+    }
+
+    fn rewrapped(self, bytes: &[u8], range: Range<usize>) -> Result<Vec<u8>, Unframed> {
+        let mut items = self.items(bytes)?.items;
+        items.retain(|item| item.range.start >= range.start && item.range.end <= range.end);
+        let mut out = self.head(Weight { items: items.len() as u64 });
+        if let (Some(first), Some(last)) = (items.first(), items.last()) {
+            out.extend_from_slice(&bytes[first.range.start..last.range.end]);
+        }
+        out.extend_from_slice(self.tail());
+        Ok(out)
+    }
+
+    pub fn weigh(self, delta: &[u8]) -> Result<Weight, Unframed> {
+        let items = match self {
+            // The items of lines need no header that counts them, so they need not be found.
+            Self::JsonLines => 0,
+            Self::JsonArray | Self::CborArray => self.items(delta)?.items.len() as u64,
+        };
+        Ok(Weight { items })
+    }
+
+    /// What comes before the first piece.
+    pub fn head(self, total: Weight) -> Vec<u8> {
+        match self {
+            Self::JsonLines => Vec::new(),
+            Self::JsonArray => b"[".to_vec(),
+            Self::CborArray => cbor_array::header(total.items),
+        }
+    }
+
+    /// What one delta adds, after as many items as were written before it.
+    pub fn piece(self, delta: &[u8], written: Weight) -> Result<Piece<'_>, Unframed> {
+        match self {
+            Self::JsonLines => Ok(lines::piece(delta)),
+            Self::JsonArray => {
+                let body = self.body(delta)?;
+                let before: &[u8] = if body.is_empty() || written.items == 0 { b"" } else { b"," };
+                Ok(Piece { before, body, after: b"" })
+            }
+            Self::CborArray => Ok(Piece { before: b"", body: self.body(delta)?, after: b"" }),
+        }
+    }
+
+    /// From the first byte of the first item to the last of the last.
+    fn body(self, delta: &[u8]) -> Result<&[u8], Unframed> {
+        let items = self.items(delta)?.items;
+        Ok(match (items.first(), items.last()) {
+            (Some(first), Some(last)) => &delta[first.range.start..last.range.end],
+            (Some(_), None) | (None, _) => b"",
+        })
+    }
+
+    /// What comes after the last piece.
+    pub const fn tail(self) -> &'static [u8] {
+        match self {
+            Self::JsonLines | Self::CborArray => b"",
+            Self::JsonArray => b"]",
+        }
+    }
+}

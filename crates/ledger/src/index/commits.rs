@@ -1,0 +1,274 @@
+//! Commits in the index: by id, by parent, by principal and time, and those without a summary.
+
+use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
+use enjamb_core::{CommitId, StreamId, Timestamp};
+
+use super::db::{self, damaged};
+use super::fold::View;
+use super::queries::{Index, Lookup, decoded};
+use super::rows::{varint, varints};
+use crate::record::Fields;
+
+const COMMIT: u8 = b'C';
+const CHILD: u8 = b'P';
+const TIMELINE: u8 = b'R';
+const NOTE: u8 = b'O';
+const UNSUMMARISED: u8 = b'U';
+
+/// A commit as the index knows it: enough to walk a chain. The rest is in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitRow {
+    /// The record of the frame that made it.
+    pub n: u64,
+    pub parent: Option<CommitId>,
+    pub kind: CommitKind,
+    /// Commits between it and the first of its chain.
+    pub generation: u64,
+    pub created_at: Timestamp,
+    /// The first half of its mark: tells the same commit from another under the same id.
+    pub payload: [u8; 8],
+}
+
+/// What a commit's artifact holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitKind {
+    Delta,
+    Compaction,
+    Snapshot,
+}
+
+/// The frames that said last what a commit's summary and tags are; 0 when none did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoteRow {
+    pub summary_n: u64,
+    pub tags_n: u64,
+}
+
+impl CommitRow {
+    fn encode(&self) -> Vec<u8> {
+        let kind = match self.kind {
+            CommitKind::Delta => 0,
+            CommitKind::Compaction => 1,
+            CommitKind::Snapshot => 2,
+        };
+        let mut out = varints(&[self.n, kind * 2 + u64::from(self.parent.is_some()), self.generation]);
+        out.extend(self.created_at.as_micros().to_le_bytes());
+        out.extend(self.payload);
+        out.extend(self.parent.iter().flat_map(|parent| *parent.as_bytes()));
+        out
+    }
+
+    fn decode(payload: &[u8]) -> Option<Self> {
+        let mut fields = Fields(payload);
+        let n = varint(&mut fields)?;
+        let flags = varint(&mut fields)?;
+        let generation = varint(&mut fields)?;
+        let kind = match flags / 2 {
+            0 => CommitKind::Delta,
+            1 => CommitKind::Compaction,
+            2 => CommitKind::Snapshot,
+            _ => return None,
+        };
+        let created_at = Timestamp::from_micros(i64::from_le_bytes(fields.array()?));
+        let digest = fields.array()?;
+        let parent = if flags % 2 == 1 { Some(CommitId::from_bytes(fields.array()?)) } else { None };
+        Some(Self { n, parent, kind, generation, created_at, payload: digest })
+    }
+}
+
+fn commit_key(id: &[u8]) -> Vec<u8> {
+    [&[COMMIT], id].concat()
+}
+
+/// Record numbers in keys have five bytes, which is a trillion of them.
+fn number(n: u64) -> [u8; 5] {
+    let bytes = n.to_be_bytes();
+    [bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
+}
+
+fn parse_number(bytes: &[u8]) -> Option<u64> {
+    let tail: [u8; 5] = *bytes.last_chunk()?;
+    Some(tail.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+}
+
+fn child_key(parent_n: u64, child_n: u64) -> Vec<u8> {
+    [&[CHILD][..], &number(parent_n), &number(child_n)].concat()
+}
+
+/// Instants before 1970 sort before those after it.
+fn timeline_key(stream: u32, at: Timestamp, n: u64) -> Vec<u8> {
+    let micros = (at.as_micros() as u64) ^ (1 << 63);
+    [&[TIMELINE][..], &stream.to_be_bytes(), &micros.to_be_bytes(), &number(n)].concat()
+}
+
+fn note_key(id: &CommitId) -> Vec<u8> {
+    [&[NOTE][..], id.as_bytes()].concat()
+}
+
+fn unsummarised_key(n: u64) -> Vec<u8> {
+    [&[UNSUMMARISED][..], &number(n)].concat()
+}
+
+/// The payload mark of a commit as the order rules compare it.
+pub fn commit_mark<L: Lookup + ?Sized>(rows: &L, id: &CommitId) -> db::Result<Option<String>> {
+    let row = commit_row(rows, id)?;
+    Ok(row.map(|row| row.payload.iter().map(|byte| format!("{byte:02x}")).collect()))
+}
+
+pub fn commit_row<L: Lookup + ?Sized>(rows: &L, id: &CommitId) -> db::Result<Option<CommitRow>> {
+    let payload = rows.get(&commit_key(id.as_bytes()))?;
+    payload.map(|payload| decoded(CommitRow::decode(&payload), "commit")).transpose()
+}
+
+/// Folds a frame of a context stream. `mark` is the value of the commit's mark, when the frame is a commit.
+pub(super) fn fold_context(
+    view: &mut View<'_>,
+    n: u64,
+    stream: u32,
+    raw: &RawFrame,
+    mark: Option<&str>,
+) -> db::Result<()> {
+    match raw.decode().map(|frame| frame.body) {
+        Ok(Body::Context(ContextBody::ContextCommitted(commit))) => fold_commit(view, n, stream, &commit, mark),
+        Ok(Body::Context(ContextBody::ContextNoted(note))) => fold_note(view, n, &note),
+        _ => Ok(()),
+    }
+}
+
+fn fold_commit(
+    view: &mut View<'_>,
+    n: u64,
+    stream: u32,
+    commit: &ContextCommitted,
+    mark: Option<&str>,
+) -> db::Result<()> {
+    let Some((id, row)) = new_row(view, n, commit, mark)? else {
+        return damaged(format!("record {n} holds a commit that does not parse"));
+    };
+    if let Some(parent) = &row.parent
+        && let Some(parent) = commit_row(view, parent)?
+    {
+        view.put(child_key(parent.n, n), Vec::new());
+    }
+    view.put(timeline_key(stream, row.created_at, n), Vec::new());
+    if commit.summary.as_ref().is_none_or(String::is_empty) {
+        view.put(unsummarised_key(n), Vec::new());
+    }
+    view.put(commit_key(id.as_bytes()), row.encode());
+    Ok(())
+}
+
+fn new_row(
+    view: &View<'_>,
+    n: u64,
+    commit: &ContextCommitted,
+    mark: Option<&str>,
+) -> db::Result<Option<(CommitId, CommitRow)>> {
+    let kind = match commit.commit_type {
+        CommitType::Delta => CommitKind::Delta,
+        CommitType::Compaction => CommitKind::Compaction,
+        CommitType::Snapshot => CommitKind::Snapshot,
+        CommitType::Other(_) => return Ok(None),
+    };
+    let parent: Option<CommitId> = match &commit.parent {
+        Some(text) => match text.parse() {
+            Ok(parent) => Some(parent),
+            Err(_) => return Ok(None),
+        },
+        None => None,
+    };
+    let above = parent.map(|parent| commit_row(view, &parent)).transpose()?.flatten();
+    let parsed = commit.commit_id.parse().ok().zip(commit.created_at.parse().ok()).zip(mark.and_then(parse_mark));
+    Ok(parsed.map(|((id, created_at), payload)| {
+        let generation = above.map_or(0, |above| above.generation + 1);
+        (id, CommitRow { n, parent, kind, generation, created_at, payload })
+    }))
+}
+
+fn parse_mark(mark: &str) -> Option<[u8; 8]> {
+    u64::from_str_radix(mark.get(..16)?, 16).ok().map(u64::to_be_bytes)
+}
+
+fn fold_note(view: &mut View<'_>, n: u64, note: &ContextNoted) -> db::Result<()> {
+    let Ok(id) = note.commit_id.parse::<CommitId>() else {
+        return damaged(format!("record {n} holds a note that does not parse"));
+    };
+    let mut row = note_row(view, &id)?;
+    if let Some(summary) = &note.summary {
+        row.summary_n = n;
+        if let Some(commit) = commit_row(view, &id)? {
+            match summary.is_empty() {
+                true => view.put(unsummarised_key(commit.n), Vec::new()),
+                false => view.remove(unsummarised_key(commit.n))?,
+            }
+        }
+    }
+    if note.tags.is_some() {
+        row.tags_n = n;
+    }
+    view.put(note_key(&id), varints(&[row.summary_n, row.tags_n]));
+    Ok(())
+}
+
+fn note_row<L: Lookup + ?Sized>(rows: &L, id: &CommitId) -> db::Result<NoteRow> {
+    let Some(payload) = rows.get(&note_key(id))? else { return Ok(NoteRow::default()) };
+    let mut fields = Fields(&payload);
+    let numbers = varint(&mut fields).zip(varint(&mut fields));
+    decoded(numbers.map(|(summary_n, tags_n)| NoteRow { summary_n, tags_n }), "note")
+}
+
+impl Index<'_> {
+    pub fn note(&self, id: &CommitId) -> db::Result<NoteRow> {
+        note_row(self, id)
+    }
+
+    /// Up to `limit` commits whose id lies in `low..=high`.
+    pub fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> db::Result<Vec<(CommitId, CommitRow)>> {
+        let mut found = Vec::new();
+        let mut to = commit_key(high);
+        to.push(0);
+        self.0.scan(&commit_key(low), &to, &mut |key, payload| {
+            let id = decoded(key[1..].try_into().ok().map(CommitId::from_bytes), "commit")?;
+            found.push((id, decoded(CommitRow::decode(payload), "commit")?));
+            Ok(found.len() < limit)
+        })?;
+        Ok(found)
+    }
+
+    /// The records of the commits whose parent is the commit of record `n`, oldest first.
+    pub fn children(&self, n: u64) -> db::Result<Vec<u64>> {
+        self.numbers(&child_key(n, 0), &child_key(n, u64::MAX >> 24), usize::MAX)
+    }
+
+    /// The record of the last commit of a principal at or before an instant; of several, the one stored last.
+    pub fn at_or_before(&self, principal: &StreamId, at: Timestamp) -> db::Result<Option<u64>> {
+        let Some(stream) = self.stream(principal)? else { return Ok(None) };
+        let from = timeline_key(stream.number, Timestamp::from_micros(i64::MIN), 0);
+        let mut to = timeline_key(stream.number, at, u64::MAX);
+        to.push(0);
+        let mut found = None;
+        self.0.scan_back(&from, &to, &mut |key, _| {
+            found = parse_number(key);
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Records of commits without a summary, from `after` on, oldest first.
+    pub fn unsummarised(&self, after: u64, limit: usize) -> db::Result<Vec<u64>> {
+        self.numbers(&unsummarised_key(after), &[UNSUMMARISED + 1], limit)
+    }
+
+    /// The numbers that end the keys of a range.
+    fn numbers(&self, from: &[u8], to: &[u8], limit: usize) -> db::Result<Vec<u64>> {
+        let mut found = Vec::new();
+        if limit == 0 {
+            return Ok(found);
+        }
+        self.0.scan(from, to, &mut |key, _| {
+            found.push(decoded(parse_number(key), "commit")?);
+            Ok(found.len() < limit)
+        })?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,71 @@
+//! Failures as RFC 9457 problem documents: one table from kinds to numbers, for every surface.
+
+use enjamb_core::ErrorKind;
+use enjamb_service::{Outcome, ServiceError};
+use serde_json::{Value, json};
+
+/// The numbers that a kind of failure has on each surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Exit code of a command.
+    pub exit: u8,
+    /// HTTP status.
+    pub status: u16,
+    /// Whether trying the same again may help.
+    pub retryable: bool,
+}
+
+pub fn numbers(kind: ErrorKind) -> Numbers {
+    let (exit, status, retryable) = match kind {
+        ErrorKind::Invalid => (2, 400, false),
+        ErrorKind::Unsupported => (2, 415, false),
+        ErrorKind::NotFound => (3, 404, false),
+        ErrorKind::Ambiguous => (4, 409, false),
+        ErrorKind::Conflict => (5, 409, false),
+        ErrorKind::Corrupt => (6, 500, false),
+        ErrorKind::Denied => (7, 403, false),
+        ErrorKind::Unavailable => (8, 503, true),
+        ErrorKind::Busy => (9, 503, true),
+        ErrorKind::Internal => (70, 500, false),
+    };
+    Numbers { exit, status, retryable }
+}
+
+/// A failure as a document.
+pub fn problem(error: &ServiceError) -> Value {
+    let numbers = numbers(error.kind());
+    let outcome = match error.outcome() {
+        Outcome::None => "none",
+        Outcome::Indeterminate => "indeterminate",
+    };
+    let mut problem = json!({
+        "type": format!("https://enjamb.dev/errors/{}", error.code()),
+        "code": error.code(),
+        "title": error.to_string(),
+        "status": numbers.status,
+        "exit": numbers.exit,
+        "retryable": numbers.retryable,
+        "outcome": outcome,
+    });
+    if let ServiceError::Ambiguous { candidates, .. } = error {
+        problem["candidates"] = candidates.clone().into();
+    }
+    if let Some(help) = error.help() {
+        problem["help"] = help.into();
+    }
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_names_code_status_and_candidates() {
+        let error = ServiceError::Ambiguous { prefix: "art-3f".into(), candidates: vec!["a".into(), "b".into()] };
+        let problem = problem(&error);
+        assert_eq!((problem["status"].as_u64(), problem["exit"].as_u64()), (Some(409), Some(4)));
+        assert_eq!(problem["code"], "ambiguous-id");
+        assert_eq!(problem["candidates"].as_array().map(Vec::len), Some(2));
+    }
+}

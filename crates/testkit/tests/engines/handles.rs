@@ -1,0 +1,99 @@
+//! Several handles on one store, as several processes have them.
+
+use std::collections::BTreeSet;
+use std::sync::Barrier;
+use std::thread;
+
+use enjamb_ledger::{Ledger, SqliteLedger};
+use enjamb_testkit::make::{self, stream};
+
+use crate::entries::{SHARED, batch, batches_in};
+use crate::store;
+
+const HANDLES: u64 = 4;
+const TURNS: u64 = 5;
+
+/// All open the store at the same moment, when it has no index, and write to the same stream.
+#[test]
+fn handles_that_open_together_share_what_they_find() {
+    for round in 0..25 {
+        let dir = store::directory();
+        let ledger = store::create(dir.path());
+        (0..round % 4).for_each(|number| drop(make::append(&ledger, batch(1_000 + number))));
+        drop(ledger);
+        store::delete_index(dir.path());
+        let together = Barrier::new(HANDLES as usize);
+        thread::scope(|scope| {
+            for handle in 0..HANDLES {
+                let (dir, together) = (dir.path(), &together);
+                scope.spawn(move || {
+                    together.wait();
+                    let ledger = store::open(dir);
+                    for turn in 0..TURNS {
+                        make::append(&ledger, batch(handle * TURNS + turn));
+                        if turn % 2 == handle % 2 {
+                            ledger.totals().expect("totals");
+                        }
+                    }
+                });
+            }
+        });
+        let expected: BTreeSet<u64> = (0..HANDLES * TURNS).chain((0..round % 4).map(|number| 1_000 + number)).collect();
+        assert_eq!(batches_in(&store::open(dir.path())), Ok(expected), "round {round}");
+    }
+}
+
+/// One handle makes the index anew, over and over, while the others use it.
+#[test]
+fn an_index_may_be_made_anew_while_others_use_it() {
+    for round in 0..6 {
+        let dir = store::directory();
+        drop(store::create(dir.path()));
+        thread::scope(|scope| {
+            for handle in 0..HANDLES {
+                let dir = dir.path();
+                scope.spawn(move || {
+                    let mut ledger = store::open(dir);
+                    for turn in 0..TURNS * 2 {
+                        let number = handle * TURNS * 2 + turn;
+                        make::append(&ledger, batch(number));
+                        match (handle, turn % 3) {
+                            (0, _) => ledger.rebuild_index().expect("the index is made anew"),
+                            (_, 0) => ledger = store::open(dir),
+                            _ => check_sees(&ledger, number),
+                        }
+                    }
+                });
+            }
+        });
+        let ledger = store::open(dir.path());
+        assert_eq!(batches_in(&ledger), Ok((0..HANDLES * TURNS * 2).collect()), "round {round}");
+        assert_eq!(ledger.verify_full(&mut |_, _| {}).expect("a verification").findings, [], "round {round}");
+    }
+}
+
+/// One's own frame is there, wherever others have written in the meantime.
+fn check_sees(ledger: &SqliteLedger, number: u64) {
+    let frames = ledger.frames(&stream(SHARED), 0, 1_000).expect("frames");
+    let begins = format!(r#""delta":"{number} "#);
+    assert!(frames.iter().any(|frame| String::from_utf8_lossy(&frame.json).contains(&begins)), "batch {number}");
+}
+
+#[test]
+fn a_store_that_several_make_at_once_is_one_store() {
+    for round in 0..20 {
+        let dir = store::directory();
+        let path = dir.path().join("store");
+        let together = Barrier::new(HANDLES as usize);
+        thread::scope(|scope| {
+            for handle in 0..HANDLES {
+                let (path, together) = (&path, &together);
+                scope.spawn(move || {
+                    together.wait();
+                    make::append(&store::create(path), batch(handle));
+                });
+            }
+        });
+        assert_eq!(batches_in(&store::open(&path)), Ok((0..HANDLES).collect()), "round {round}");
+    }
+}
