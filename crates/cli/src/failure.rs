@@ -36,7 +36,10 @@ impl From<Exit> for ExitCode {
 pub enum Failure {
     Service(ServiceError),
     /// The command was used in a way that it cannot be.
-    Usage { message: String, help: Option<String> },
+    Usage {
+        message: String,
+        help: Option<String>,
+    },
     /// Our output could not be written.
     Output(std::io::Error),
 }

@@ -81,10 +81,6 @@ impl Ui {
         self.output.json
     }
 
-    pub fn is_terminal(&self) -> bool {
-        self.terminal
-    }
-
     pub fn flush(&mut self) -> crate::failure::Result<()> {
         Ok(self.out.flush()?)
     }
@@ -125,15 +121,15 @@ impl Ui {
         if self.terminal {
             return write!(self.out, "{}", safe(&String::from_utf8_lossy(bytes)));
         }
-        // Straight to the descriptor: the colour filter would take escape sequences out of what is stored.
+        // Straight to the descriptor: the colour filter would take escape sequences out of what is stored. The lock is
+        // this thread's already, and it may be taken again.
         self.out.flush()?;
-        self.raw().write_all(bytes)
+        io::stdout().lock().write_all(bytes)
     }
 
-    /// stdout without any filter, for bytes that must arrive as they are. What was written before is flushed first.
-    pub fn raw(&mut self) -> io::StdoutLock<'static> {
-        // The lock is this thread's already, and it may be taken again.
-        io::stdout().lock()
+    /// Takes stored bytes in pieces, cut anywhere.
+    pub fn stored_writer(&mut self) -> StoredWriter<'_> {
+        StoredWriter { ui: self, begun: Vec::new() }
     }
 
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
@@ -202,6 +198,45 @@ impl Ui {
     }
 }
 
+/// See [`Ui::stored`].
+pub struct StoredWriter<'u> {
+    ui: &'u mut Ui,
+    /// The beginning of a character whose end has not come yet.
+    begun: Vec<u8>,
+}
+
+impl Write for StoredWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.ui.terminal {
+            self.ui.stored(bytes)?;
+            return Ok(bytes.len());
+        }
+        self.begun.extend_from_slice(bytes);
+        let rest = self.begun.split_off(self.begun.len() - begun_bytes(&self.begun));
+        self.ui.stored(&self.begun)?;
+        self.begun = rest;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.ui.stored(&std::mem::take(&mut self.begun))?;
+        self.ui.out.flush()
+    }
+}
+
+/// How many bytes at the end begin a character of UTF-8 without ending it.
+fn begun_bytes(bytes: &[u8]) -> usize {
+    let lead = bytes.iter().rev().take(3).position(|byte| byte & 0xc0 != 0x80);
+    let Some(after) = lead else { return 0 };
+    let needs = match bytes[bytes.len() - 1 - after] {
+        0xc0..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf7 => 4,
+        _ => 1,
+    };
+    if needs > after + 1 { after + 1 } else { 0 }
+}
+
 fn bar_style() -> ProgressStyle {
     ProgressStyle::with_template("  {msg}  {bar:30}  {human_pos} of {human_len}  {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -215,4 +250,26 @@ fn widths(table: &Table) -> Vec<usize> {
         }
     }
     widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_end() {
+        for (bytes, begun) in [
+            (&b""[..], 0),
+            (b"abc", 0),
+            ("až".as_bytes(), 0),
+            (b"a\xc5", 1),
+            (b"\xe2\x82", 2),
+            (b"\xf0\x9f\x90", 3),
+            ("🐎".as_bytes(), 0),
+            (b"\x80\x80\x80\x80", 0),
+            (b"\xff", 0),
+        ] {
+            assert_eq!(begun_bytes(bytes), begun, "{bytes:?}");
+        }
+    }
 }

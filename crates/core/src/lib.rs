@@ -4,6 +4,7 @@
 //! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
 
 pub mod conversation;
+pub mod chain;
 mod digest;
 pub mod frame;
 mod id;

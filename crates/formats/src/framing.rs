@@ -70,6 +70,7 @@ pub struct Piece<'a> {
     pub before: &'static [u8],
     pub body: &'a [u8],
     pub after: &'static [u8],
+    pub weight: Weight,
 }
 
 impl Framing {
@@ -89,7 +90,7 @@ impl Framing {
         }
     }
 
-    /// Offsets that end an item. Between two of them [`Framing::slice`] finds a delta of its own.
+    /// Offsets that end an item, at any of which [`Framing::cut`] may part the delta.
     pub fn split(self, bytes: &[u8]) -> Result<Vec<usize>, Unframed> {
         match self {
             Self::JsonLines => Ok(lines::ends(bytes)),
@@ -99,23 +100,34 @@ impl Framing {
         }
     }
 
-    /// The items between two offsets as a delta.
-    pub fn slice(self, bytes: &[u8], range: Range<usize>) -> Result<Cow<'_, [u8]>, Unframed> {
+    /// The delta in parts that end at rising offsets, each a delta of its own. What follows the last is left out.
+    pub fn cut<'a>(self, bytes: &'a [u8], ends: &[usize]) -> Result<Vec<Cow<'a, [u8]>>, Unframed> {
         match self {
-            Self::JsonLines => Ok(Cow::Borrowed(bytes.get(range).unwrap_or_default())),
-            Self::JsonArray | Self::CborArray => self.rewrapped(bytes, range).map(Cow::Owned),
+            Self::JsonLines => {
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                Ok(starts.zip(ends).map(|(start, end)| bytes.get(start..*end).unwrap_or_default().into()).collect())
+            }
+            Self::JsonArray | Self::CborArray => self.cut_array(bytes, ends),
         }
     }
 
-    fn rewrapped(self, bytes: &[u8], range: Range<usize>) -> Result<Vec<u8>, Unframed> {
-        let mut items = self.items(bytes)?.items;
-        items.retain(|item| item.range.start >= range.start && item.range.end <= range.end);
-        let mut out = self.head(Weight { items: items.len() as u64 });
-        if let (Some(first), Some(last)) = (items.first(), items.last()) {
-            out.extend_from_slice(&bytes[first.range.start..last.range.end]);
+    fn cut_array<'a>(self, bytes: &[u8], ends: &[usize]) -> Result<Vec<Cow<'a, [u8]>>, Unframed> {
+        let items = self.items(bytes)?.items;
+        let mut rest = items.as_slice();
+        let mut parts = Vec::with_capacity(ends.len());
+        for end in ends {
+            let (part, later) = rest.split_at(rest.partition_point(|item| item.range.end <= *end));
+            parts.push(self.wrapped(bytes, part).into());
+            rest = later;
         }
+        Ok(parts)
+    }
+
+    fn wrapped(self, bytes: &[u8], items: &[Item<'_>]) -> Vec<u8> {
+        let mut out = self.head(Weight { items: items.len() as u64 });
+        out.extend_from_slice(body(bytes, items));
         out.extend_from_slice(self.tail());
-        Ok(out)
+        out
     }
 
     pub fn weigh(self, delta: &[u8]) -> Result<Weight, Unframed> {
@@ -138,24 +150,14 @@ impl Framing {
 
     /// What one delta adds, after as many items as were written before it.
     pub fn piece(self, delta: &[u8], written: Weight) -> Result<Piece<'_>, Unframed> {
-        match self {
-            Self::JsonLines => Ok(lines::piece(delta)),
-            Self::JsonArray => {
-                let body = self.body(delta)?;
-                let before: &[u8] = if body.is_empty() || written.items == 0 { b"" } else { b"," };
-                Ok(Piece { before, body, after: b"" })
-            }
-            Self::CborArray => Ok(Piece { before: b"", body: self.body(delta)?, after: b"" }),
+        if self == Self::JsonLines {
+            return Ok(lines::piece(delta));
         }
-    }
-
-    /// From the first byte of the first item to the last of the last.
-    fn body(self, delta: &[u8]) -> Result<&[u8], Unframed> {
         let items = self.items(delta)?.items;
-        Ok(match (items.first(), items.last()) {
-            (Some(first), Some(last)) => &delta[first.range.start..last.range.end],
-            (Some(_), None) | (None, _) => b"",
-        })
+        let weight = Weight { items: items.len() as u64 };
+        let body = body(delta, &items);
+        let parted = self == Self::JsonArray && written.items > 0 && weight.items > 0;
+        Ok(Piece { before: if parted { b"," } else { b"" }, body, after: b"", weight })
     }
 
     /// What comes after the last piece.
@@ -166,3 +168,15 @@ impl Framing {
         }
     }
 }
+
+/// From the first byte of the first item to the last of the last.
+fn body<'a>(delta: &'a [u8], items: &[Item<'_>]) -> &'a [u8] {
+    match items {
+        [] => b"",
+        [first, .., last] => &delta[first.range.start..last.range.end],
+        [only] => &delta[only.range.clone()],
+    }
+}
+
+#[cfg(test)]
+mod tests;

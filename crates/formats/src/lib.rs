@@ -1,1 +1,35 @@
-//! .
+//! The formats in which agent runtimes and providers write conversations down.
+//!
+//! A delta is bytes in one of these formats. What can be done with it without understanding it (cutting it into items,
+//! joining deltas byte for byte) depends on its framing alone; what needs understanding goes through one neutral
+//! [`enjamb_core::conversation::Conversation`], so that every format translates to every other. Nothing here does I/O,
+//! and the same bytes always give the same answer.
+
+mod adapt;
+mod anthropic;
+mod bureau_agent;
+mod cbor;
+mod chat;
+mod check;
+mod claude_code;
+mod events;
+pub mod fidelity;
+mod format;
+mod framing;
+mod generic;
+mod inspection;
+mod join;
+mod json;
+pub mod narrative;
+mod position;
+mod registry;
+mod tokens;
+
+pub use fidelity::{Encoded, Fate, FidelityLedger, Outcome, Tier};
+pub use format::{Format, Reading};
+pub use framing::{Content, Framing, Item, Items, Piece, Unframed, Weight};
+pub use inspection::{Damage, Inspection, Look};
+pub use join::{JoinError, Joiner, Sink, concat};
+pub use position::{FormatError, Position, Problem, Severity};
+pub use registry::{all, by_id};
+pub use tokens::{TOKENIZER, TokenCounting, TokenMethod, Tokens};

@@ -89,8 +89,11 @@ impl LedgerError {
         let Some(code) = error.sqlite_error_code() else {
             return Self::Disk { doing, detail, outcome: Outcome::None };
         };
+        let extended = error.sqlite_error().map_or(0, |error| error.extended_code);
         match code {
             ErrorCode::DiskFull => Self::Full { doing },
+            // Even a reader needs a little room, for the memory that it shares with others.
+            ErrorCode::SystemIoFailure if extended == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => Self::Full { doing },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { doing, waited_s: 60 },
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::corrupt("a database file", detail),
             _ => Self::Disk { doing, detail, outcome: Outcome::None },

@@ -15,8 +15,10 @@ mod sqlite;
 
 use std::ops::Range;
 
+use enjamb_core::chain::{CommitKind, Stop};
+use enjamb_core::frame::ContextCommitted;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest, StreamId};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 pub use batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
 pub use error::{LedgerError, Outcome};
@@ -55,6 +57,28 @@ pub struct ArtifactSummary {
     pub len: u64,
 }
 
+/// A commit's place in its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub id: CommitId,
+    pub parent: Option<CommitId>,
+    pub kind: CommitKind,
+    /// Commits between it and the first of its chain.
+    pub generation: u64,
+    pub created_at: Timestamp,
+}
+
+/// A commit with the words that were said of it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCommit {
+    pub link: Link,
+    pub stream: StreamId,
+    pub seq: u64,
+    pub commit: ContextCommitted,
+    pub summary: Option<String>,
+    pub tags: Vec<String>,
+}
+
 /// Told how much of how much is done.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
@@ -78,6 +102,17 @@ pub trait Ledger: Send + Sync {
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>>;
     /// The marks of a scope that are of the same kind as `like`: (what each is about, value), in order.
     fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>>;
+    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>>;
+    /// Up to `limit` commits whose id lies in `low..=high`, in the order of their ids.
+    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>>;
+    /// The commits from `tip` back to the stop, tip first, at most `limit` of them. `None` when there is no such tip.
+    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>>;
+    /// The commits whose parent this is, oldest first.
+    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>>;
+    /// The last commit of a principal at or before an instant; of several at that instant, the one stored last.
+    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>>;
+    /// Up to `limit` commits that nobody has summarised, oldest first.
+    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>>;
     /// Every frame from record `from` on, in the order of the log, until `visit` says to stop.
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()>;
     /// The number of the last record. It grows with every append, by whichever process.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use enjamb_core::frame::RawFrame;
+use enjamb_core::chain::{CommitKind, Stop};
+use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, RawFrame};
 use enjamb_core::order::{self, MarkKey, Scope};
-use enjamb_core::{ArtifactId, StreamId};
+use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
 use crate::index::{KeyRow, StreamOrder, Totals};
 use crate::plan::{Facts, Head, plan};
 use crate::record::{FrameRecord, Record};
-use crate::{ArtifactSummary, Ledger, Result, Sink, StoredFrame, StreamSummary, clip};
+use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
 
 /// A ledger that forgets everything when it is dropped.
 #[derive(Default)]
@@ -56,6 +57,33 @@ impl Records {
         artifacts
     }
 
+    /// Every commit in the order in which they were stored, with the words said of it last.
+    fn commits(&self) -> Vec<StoredCommit> {
+        let mut commits: Vec<StoredCommit> = Vec::new();
+        for (_, frame) in self.frames() {
+            match parsed(frame).decode().map(|frame| frame.body) {
+                Ok(Body::Context(ContextBody::ContextCommitted(commit))) => {
+                    let parent: Option<CommitId> = commit.parent.as_ref().and_then(|parent| parent.parse().ok());
+                    let above = commits.iter().find(|other| Some(other.link.id) == parent);
+                    let generation = above.map_or(0, |above| above.link.generation + 1);
+                    commits.push(stored_commit(frame, commit, parent, generation));
+                }
+                Ok(Body::Context(ContextBody::ContextNoted(note))) => {
+                    commits.iter_mut().filter(|commit| commit.commit.commit_id == note.commit_id).for_each(|commit| {
+                        if let Some(summary) = &note.summary {
+                            commit.summary = Some(summary.clone()).filter(|summary| !summary.is_empty());
+                        }
+                        if let Some(tags) = &note.tags {
+                            commit.tags = tags.clone();
+                        }
+                    });
+                }
+                _ => {}
+            }
+        }
+        commits
+    }
+
     fn summary(&self, stream: &StreamId) -> Option<StreamSummary> {
         let frames = self.stream(stream);
         let (first, last) = (frames.first()?, frames.last()?);
@@ -78,6 +106,29 @@ impl Records {
 
 fn parsed(frame: &FrameRecord) -> RawFrame {
     RawFrame::parse(frame.json.clone()).expect("a stored frame was parsed when it was appended")
+}
+
+fn stored_commit(
+    frame: &FrameRecord,
+    commit: ContextCommitted,
+    parent: Option<CommitId>,
+    generation: u64,
+) -> StoredCommit {
+    let kind = match commit.commit_type {
+        CommitType::Compaction => CommitKind::Compaction,
+        CommitType::Snapshot => CommitKind::Snapshot,
+        CommitType::Delta | CommitType::Other(_) => CommitKind::Delta,
+    };
+    let admitted = "a stored commit was checked when it was appended";
+    let (id, created_at) = (commit.commit_id.parse().expect(admitted), commit.created_at.parse().expect(admitted));
+    StoredCommit {
+        link: Link { id, parent, kind, generation, created_at },
+        stream: frame.stream.clone(),
+        seq: frame.seq,
+        summary: commit.summary.clone().filter(|summary| !summary.is_empty()),
+        commit,
+        tags: Vec::new(),
+    }
 }
 
 fn drops(frame: &FrameRecord, id: &ArtifactId) -> bool {
@@ -201,6 +252,48 @@ impl Ledger for MemoryLedger {
         let marks = self.records().marks().into_iter();
         let own = marks.filter(|((of, key), _)| *of == scope && key[0] == tag);
         Ok(own.map(|((_, key), value)| (String::from_utf8_lossy(&key[1..]).into_owned(), value)).collect())
+    }
+
+    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
+        let found = self.records().commits().into_iter().find(|commit| commit.link.id == *id);
+        Ok(found)
+    }
+
+    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
+        let mut ids: Vec<_> = self.records().commits().iter().map(|commit| commit.link.id).collect();
+        ids.retain(|id| (low..=high).contains(&id.as_bytes().as_slice()));
+        ids.sort();
+        ids.truncate(limit);
+        Ok(ids)
+    }
+
+    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        let commits = self.records().commits();
+        let mut chain: Vec<Link> = Vec::new();
+        let mut next = Some(*tip);
+        while let Some(id) = next.filter(|_| chain.len() < limit) {
+            let Some(commit) = commits.iter().find(|commit| commit.link.id == id) else { return Ok(None) };
+            chain.push(commit.link);
+            next = commit.link.parent.filter(|_| !stop.ends_at(&id, commit.link.kind));
+        }
+        Ok(Some(chain))
+    }
+
+    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+        let commits = self.records().commits();
+        Ok(commits.iter().filter(|commit| commit.link.parent == Some(*id)).map(|commit| commit.link.id).collect())
+    }
+
+    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
+        let commits = self.records().commits();
+        let of_principal = commits.iter().filter(|commit| commit.stream == *principal && commit.link.created_at <= at);
+        // `max_by_key` keeps the last of several that are equal.
+        Ok(of_principal.max_by_key(|commit| commit.link.created_at).map(|commit| commit.link.id))
+    }
+
+    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
+        let commits = self.records().commits();
+        Ok(commits.iter().filter(|commit| commit.summary.is_none()).map(|commit| commit.link.id).take(limit).collect())
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use enjamb_core::order::Rule;
 use enjamb_core::{ArtifactId, IdKind, IdPrefix, limits};
-use enjamb_ledger::segment::{SegmentOptions, SegmentWriter};
+use enjamb_ledger::segment::{SegmentOptions, SegmentWriteError, SegmentWriter};
 use enjamb_ledger::{ArtifactSummary, Batch, Ledger, LedgerError, NewArtifact, SegmentRecord, Sink};
 
 use crate::error::UNNAMED;
@@ -186,7 +186,7 @@ impl Store {
 }
 
 fn write_segment(new: &mut enjamb_ledger::NewSegment, head: Vec<u8>, source: &mut dyn Read) -> Result<SegmentRecord> {
-    let ledger = |error: enjamb_ledger::segment::SegmentWriteError| ServiceError::Ledger(error.into());
+    let ledger = |error| ServiceError::Ledger(unwritten(error));
     let mut writer = SegmentWriter::new(new.writer(), SegmentOptions::RANGES, |_: &_| None).map_err(ledger)?;
     let mut artifact = writer.artifact();
     artifact.write(&head).map_err(ledger)?;
@@ -201,6 +201,17 @@ fn write_segment(new: &mut enjamb_ledger::NewSegment, head: Vec<u8>, source: &mu
     let (id, len) = artifact.finish().map_err(ledger)?;
     let (_, summary, _) = writer.finish().map_err(ledger)?;
     Ok(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts: vec![(id, len)] })
+}
+
+/// Why a segment could not be written, with the cases that callers tell apart.
+fn unwritten(error: SegmentWriteError) -> LedgerError {
+    match error {
+        SegmentWriteError::Io(source) => LedgerError::io("the segment", source),
+        SegmentWriteError::ArtifactTooLarge { max } => {
+            LedgerError::TooLarge { what: "an artifact".into(), size: max + 1, limit: max }
+        }
+        other => other.into(),
+    }
 }
 
 fn expect_id(options: &PutOptions, found: ArtifactId) -> Result<()> {

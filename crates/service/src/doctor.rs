@@ -64,7 +64,10 @@ impl Store {
     fn check_quick(&self) -> Result<Check> {
         let checked = self.ledger.verify_quick()?;
         Ok(match checked.findings.first() {
-            None => Check::good("records", format!("the last {} records and {} segments are whole", checked.records, checked.segments)),
+            None => Check::good(
+                "records",
+                format!("the last {} records and {} segments are whole", checked.records, checked.segments),
+            ),
             Some(first) => Check::bad("records", format!("{}: {}", first.subject, first.detail), "enjamb verify"),
         })
     }
@@ -75,7 +78,9 @@ impl Store {
         Ok(match unnamed.len() {
             0 => Check::good("files", "every segment file is in use"),
             1 => Check::warning("files", format!("1 file that nothing names, {bytes} bytes"), "enjamb gc --run"),
-            count => Check::warning("files", format!("{count} files that nothing names, {bytes} bytes"), "enjamb gc --run"),
+            count => {
+                Check::warning("files", format!("{count} files that nothing names, {bytes} bytes"), "enjamb gc --run")
+            }
         })
     }
 

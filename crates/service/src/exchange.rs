@@ -206,7 +206,9 @@ impl Importer<'_> {
                 waiting.iter().for_each(|(_, frame)| self.ran(frame.stream(), frame.seq()));
                 Ok(())
             }
-            Err(error) if is_refusal(&error) => waiting.iter().try_for_each(|(line, frame)| self.take_one(*line, frame)),
+            Err(error) if is_refusal(&error) => {
+                waiting.iter().try_for_each(|(line, frame)| self.take_one(*line, frame))
+            }
             Err(error) => Err(error),
         }
     }
@@ -373,7 +375,9 @@ mod tests {
     }
 
     fn frame(stream: &str, seq: u64) -> String {
-        format!(r#"{{"id":"i","session_id":"{stream}","timestamp_ms":1,"seq":{seq},"type":"output_text_delta","delta":"x"}}"#)
+        format!(
+            r#"{{"id":"i","session_id":"{stream}","timestamp_ms":1,"seq":{seq},"type":"output_text_delta","delta":"x"}}"#
+        )
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl Store {
         marks
             .into_iter()
             .map(|(hex, mark)| {
-                let id = hex.parse().map_err(|_| LedgerError::corrupt(format!("policy {hex}"), "it names no artifact"))?;
+                let id =
+                    hex.parse().map_err(|_| LedgerError::corrupt(format!("policy {hex}"), "it names no artifact"))?;
                 Ok((id, parsed(&hex, &mark)?))
             })
             .collect()
@@ -97,7 +98,8 @@ impl Store {
 }
 
 fn parsed(hex: &str, mark: &str) -> Result<Policy> {
-    Policy::parse(mark).ok_or_else(|| LedgerError::corrupt(format!("policy of art-{hex}"), format!("it is {mark:?}")).into())
+    Policy::parse(mark)
+        .ok_or_else(|| LedgerError::corrupt(format!("policy of art-{hex}"), format!("it is {mark:?}")).into())
 }
 
 /// Reads a duration such as `90s`, `15m`, `12h`, `30d`.

@@ -22,7 +22,8 @@ impl Backup {
         let store = context.open()?;
         let done = context.ui.with_progress("copying", |progress| store.backup(&self.to, progress))?;
         if context.ui.is_json() {
-            let value = json!({"path": self.to.to_string_lossy(), "files": done.files, "bytes": done.bytes, "kept": done.kept});
+            let value =
+                json!({"path": self.to.to_string_lossy(), "files": done.files, "bytes": done.bytes, "kept": done.kept});
             context.ui.json("backup", value)?;
         } else {
             let kept = if done.kept > 0 { format!(", {} of them there already", done.kept) } else { String::new() };

@@ -60,7 +60,8 @@ fn read_deltas(path: &Path) -> Result<Vec<Vec<u8>>> {
     let mut deltas = Vec::new();
     while let Some((len, tail)) = rest.split_first_chunk::<4>() {
         let len = u32::from_le_bytes(*len) as usize;
-        let (delta, tail) = tail.split_at_checked(len).ok_or_else(|| Failure::usage("the file of deltas is cut short"))?;
+        let (delta, tail) =
+            tail.split_at_checked(len).ok_or_else(|| Failure::usage("the file of deltas is cut short"))?;
         deltas.push(delta.to_vec());
         rest = tail;
     }
@@ -74,9 +75,14 @@ fn append(store: &Store, deltas: &[Vec<u8>], n: usize, writers: usize) -> Result
     let began = Instant::now();
     let each: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
-            .map(|writer| scope.spawn(move || write_chain(store, deltas, n / writers, &format!("bench/{run}-{writer}"))))
+            .map(|writer| {
+                scope.spawn(move || write_chain(store, deltas, n / writers, &format!("bench/{run}-{writer}")))
+            })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::usage("a writer died")))).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::usage("a writer died"))))
+            .collect()
     });
     let seconds = began.elapsed().as_secs_f64();
     let mut latencies = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
@@ -134,7 +140,8 @@ fn commit(stream: &StreamId, parent: Option<String>, delta: Vec<u8>, index: i64)
     }
     .into();
     let draft = Draft::of(stream, &body).map_err(ServiceError::from)?;
-    let frame = NewFrame { stream: stream.clone(), draft, id: id[4..].to_owned(), timestamp_ms: now, expected_seq: None };
+    let frame =
+        NewFrame { stream: stream.clone(), draft, id: id[4..].to_owned(), timestamp_ms: now, expected_seq: None };
     Ok((Batch { artifacts: vec![artifact], frames: vec![frame], ..Batch::default() }, id))
 }
 
@@ -146,7 +153,8 @@ fn fill(store: &Store, frames: u64, streams: u64) -> Result<serde_json::Value> {
         let count = PER_BATCH.min(frames - done);
         let mut batch = Batch::default();
         for index in done..done + count {
-            let stream = StreamId::new(StreamKind::Session, format!("s{}", index % streams)).map_err(ServiceError::from)?;
+            let stream =
+                StreamId::new(StreamKind::Session, format!("s{}", index % streams)).map_err(ServiceError::from)?;
             let json = br#"{"type":"output_text_delta","delta":"a word or two of what the model said"}"#;
             let draft = Draft::parse(json.to_vec()).map_err(ServiceError::from)?;
             let id = format!("{index:032x}");

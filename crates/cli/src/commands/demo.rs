@@ -108,7 +108,11 @@ impl Tour<'_, '_> {
     fn seal(&mut self) -> Result<()> {
         self.step("Nothing is taken on trust:")?;
         let checked = self.store.verify(false, &mut |_, _| {})?;
-        let what = format!("{} of {} read again, every digest matches", plural(checked.records, "record"), bytes(checked.bytes));
+        let what = format!(
+            "{} of {} read again, every digest matches",
+            plural(checked.records, "record"),
+            bytes(checked.bytes)
+        );
         self.check(checked.findings.is_empty(), &what)?;
         let before = self.store.streams(None, enjamb_ledger::StreamOrder::Name, 10)?;
         self.store.rebuild_index()?;

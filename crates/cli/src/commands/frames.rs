@@ -42,7 +42,9 @@ enum Exchange {
         file: PathBuf,
     },
     /// Give back an imported file as it was, or all frames of the store
-    #[command(after_help = "Example:\n  enjamb frames export art-3f2a91 -o events.jsonl\n  enjamb frames export > all.jsonl")]
+    #[command(
+        after_help = "Example:\n  enjamb frames export art-3f2a91 -o events.jsonl\n  enjamb frames export > all.jsonl"
+    )]
     Export {
         /// What `frames import` answered: an artifact or a tag; without it, all frames in the order of the log
         import: Option<String>,
@@ -145,10 +147,7 @@ fn show_import(context: &mut Context<'_>, report: &Import) -> Result<()> {
 fn export(context: &mut Context<'_>, import: Option<&str>, output: Option<PathBuf>) -> Result<Exit> {
     let store = context.open()?;
     match output {
-        None => {
-            context.ui.flush()?;
-            write_export(&store, import, &mut BufWriter::new(context.ui.raw()))?;
-        }
+        None => write_export(&store, import, &mut BufWriter::new(context.ui.stored_writer()))?,
         Some(path) => {
             super::file::create(&path, |out| write_export(&store, import, out))?;
             if context.ui.is_json() {

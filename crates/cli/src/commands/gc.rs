@@ -9,9 +9,11 @@ use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb gc           what would go, and why nothing else\n  enjamb gc --run     one cycle\n\n\
+#[command(
+    after_help = "Example:\n  enjamb gc           what would go, and why nothing else\n  enjamb gc --run     one cycle\n\n\
     Only an ephemeral artifact whose time is over, which no tag names and no frame mentions, ever goes. One cycle \
-    condemns it, a later one drops it, unless something has mentioned it in between.")]
+    condemns it, a later one drops it, unless something has mentioned it in between."
+)]
 pub struct Gc {
     /// Run a cycle
     #[arg(long)]

@@ -34,10 +34,9 @@ impl Get {
         let range = self.range.as_deref().map(|text| parse_range(&store, &id, text)).transpose()?;
         match &self.output {
             None if context.ui.is_json() => describe(context, &store, &id, None)?,
-            None if context.ui.is_terminal() => store.get(&id, range, &mut |bytes| context.ui.stored(bytes))?,
             None => {
-                context.ui.flush()?;
-                write_all(&store, &id, range, &mut BufWriter::with_capacity(1 << 18, context.ui.raw()))?;
+                let mut out = BufWriter::with_capacity(1 << 18, context.ui.stored_writer());
+                write_all(&store, &id, range, &mut out)?;
             }
             Some(path) => {
                 super::file::create(path, |out| write_all(&store, &id, range, out))?;
@@ -67,11 +66,8 @@ fn write_all(store: &Store, id: &ArtifactId, range: Option<Range<u64>>, out: &mu
 
 /// `A-B`, both included, or `A-`.
 fn parse_range(store: &Store, id: &ArtifactId, text: &str) -> Result<Range<u64>> {
-    let invalid = || ServiceError::Invalid {
-        what: "range",
-        text: text.to_owned(),
-        expected: "A-B or A-, such as 0-1023",
-    };
+    let invalid =
+        || ServiceError::Invalid { what: "range", text: text.to_owned(), expected: "A-B or A-, such as 0-1023" };
     let (from, to) = text.split_once('-').ok_or_else(invalid)?;
     let from: u64 = from.parse().map_err(|_| invalid())?;
     let to: Option<u64> = if to.is_empty() { None } else { Some(to.parse().map_err(|_| invalid())?) };

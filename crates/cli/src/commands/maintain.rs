@@ -8,8 +8,10 @@ use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb maintain\n\nSafe to stop and to run while others use the store. Nothing is \
-    lost: bytes are read back from the new segment before the log lets go of them.")]
+#[command(
+    after_help = "Example:\n  enjamb maintain\n\nSafe to stop and to run while others use the store. Nothing is \
+    lost: bytes are read back from the new segment before the log lets go of them."
+)]
 pub struct Maintain {
     /// Throw the index away and make it anew from the log
     #[arg(long)]

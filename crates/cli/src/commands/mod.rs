@@ -37,7 +37,9 @@ use crate::ui::{Output, Ui};
 /// Keeps what your agents knew: durable, resumable, forkable, auditable.
 #[derive(Parser)]
 #[command(name = "enjamb", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "Without a command, enjamb shows the state of the store.\nTry it without touching anything: enjamb demo")]
+#[command(
+    after_help = "Without a command, enjamb shows the state of the store.\nTry it without touching anything: enjamb demo"
+)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,

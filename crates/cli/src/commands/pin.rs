@@ -8,9 +8,11 @@ use super::Context;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb pin art-3f2a91                              keep it here, whatever happens\n  \
+#[command(
+    after_help = "Example:\n  enjamb pin art-3f2a91                              keep it here, whatever happens\n  \
     enjamb pin --policy ephemeral --ttl 30d art-77c0   may go in 30 days\n  \
-    enjamb pin --policy default art-3f2a91             as if never pinned")]
+    enjamb pin --policy default art-3f2a91             as if never pinned"
+)]
 pub struct Pin {
     /// An id, the beginning of one, or a tag
     #[arg(required = true)]
@@ -27,7 +29,10 @@ impl Pin {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         if (self.policy == "ephemeral") != self.ttl.is_some() {
             let help = Some("enjamb pin --policy ephemeral --ttl 30d ID".into());
-            return Err(Failure::Usage { message: "--ttl goes with --policy ephemeral, and only with it".into(), help });
+            return Err(Failure::Usage {
+                message: "--ttl goes with --policy ephemeral, and only with it".into(),
+                help,
+            });
         }
         let ttl_ms = self.ttl.as_deref().map(parse_ttl).transpose()?;
         let store = context.open()?;

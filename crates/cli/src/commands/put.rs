@@ -1,6 +1,6 @@
 //! `enjamb put`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use enjamb_core::ArtifactId;
@@ -46,7 +46,7 @@ impl Put {
     }
 }
 
-fn put_one(store: &Store, file: &PathBuf, options: &PutOptions) -> Result<Stored> {
+fn put_one(store: &Store, file: &Path, options: &PutOptions) -> Result<Stored> {
     if file.as_os_str() == "-" {
         return Ok(store.put(&mut std::io::stdin().lock(), options)?);
     }
@@ -55,9 +55,7 @@ fn put_one(store: &Store, file: &PathBuf, options: &PutOptions) -> Result<Stored
 
 fn report(context: &mut Context<'_>, all: &[(PathBuf, Stored)]) -> Result<Exit> {
     if context.ui.is_json() {
-        let row = |(file, stored): &(PathBuf, Stored)| {
-            json!({"id": stored.id.to_string(), "bytes": stored.len, "known": stored.known, "source": file.to_string_lossy()})
-        };
+        let row = |(file, stored): &(PathBuf, Stored)| json!({"id": stored.id.to_string(), "bytes": stored.len, "known": stored.known, "source": file.to_string_lossy()});
         context.ui.json("put", json!({"artifacts": all.iter().map(row).collect::<Vec<_>>()}))?;
         return Ok(Exit::Done);
     }

@@ -69,7 +69,8 @@ fn list(context: &mut Context<'_>, name: Option<&str>) -> Result<Exit> {
         }
     }
     if context.ui.is_json() {
-        let rows: Vec<_> = tags.iter().map(|tag| json!({"name": tag.name, "artifact": tag.artifact.to_string()})).collect();
+        let rows: Vec<_> =
+            tags.iter().map(|tag| json!({"name": tag.name, "artifact": tag.artifact.to_string()})).collect();
         context.ui.json("tags", json!({"tags": rows}))?;
         return Ok(Exit::Done);
     }

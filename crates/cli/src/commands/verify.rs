@@ -28,8 +28,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         if let Some(dir) = &self.backup {
-            let findings =
-                context.ui.with_progress("verifying", |progress| Store::verify_backup(dir, progress))?;
+            let findings = context.ui.with_progress("verifying", |progress| Store::verify_backup(dir, progress))?;
             return report(context, &Checked { findings, ..Checked::default() }, "", "every file matches its digest");
         }
         let store = context.open()?;

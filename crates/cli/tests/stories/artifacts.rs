@@ -52,9 +52,7 @@ fn get_writes_a_file_at_once_and_replaces_none() {
     check(&enjamb.run(&["get", &id, "-o", &out]).done().out(), "");
     assert_eq!(fs::read_to_string(&out).unwrap(), "hello\n");
     enjamb.run(&["get", &id, "-o", &out]).exits(5);
-    let document = |path| {
-        json!({"schema": "enjamb.cli.get/1", "id": HELLO, "bytes": 6, "policy": "default", "tags": [], "path": path})
-    };
+    let document = |path| json!({"schema": "enjamb.cli.get/1", "id": HELLO, "bytes": 6, "policy": "default", "tags": [], "path": path});
     check_json(&enjamb.json(&["get", &id]), &document(json!(null)));
     let other = enjamb.path("other");
     check_json(&enjamb.json(&["get", &id, "-o", &other]), &document(json!("[..]/other")));
@@ -97,11 +95,9 @@ fn a_tag_moves_only_from_where_it_is_expected() {
     check(&enjamb.run(&["tag", "greeting"]).done().out(), &format!("greeting\t{HELLO}\n"));
     check(&enjamb.run(&["tag", "greeting", "art-26e7", "--expect", "art-8e4c"]).done().out(), &names(WORLD));
     assert_eq!(enjamb.run(&["get", "greeting"]).done().out(), "world\n");
-    let expected =
-        json!({"schema": "enjamb.cli.tags/1", "tags": [{"name": "greeting", "artifact": WORLD}]});
+    let expected = json!({"schema": "enjamb.cli.tags/1", "tags": [{"name": "greeting", "artifact": WORLD}]});
     check_json(&enjamb.json(&["tag"]), &expected);
-    let expected =
-        json!({"schema": "enjamb.cli.tag/1", "name": "greeting", "artifact": HELLO, "previous": WORLD});
+    let expected = json!({"schema": "enjamb.cli.tag/1", "name": "greeting", "artifact": HELLO, "previous": WORLD});
     check_json(&enjamb.json(&["tag", "greeting", HELLO]), &expected);
     check(&enjamb.run(&["tag", "greeting", "--delete"]).done().out(), "greeting names nothing\n");
     check(&enjamb.run(&["tag", "greeting"]).exits(3).err(), "error: no tag greeting\nhelp:  enjamb tag\n");

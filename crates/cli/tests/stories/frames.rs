@@ -61,7 +61,10 @@ fn a_key_covers_as_many_frames_as_fit_a_batch() {
     let lines = |count: usize| vec![said("x"); count].join("\n");
     enjamb.run_with(&["append", "session/s1", "--key", "k1"], lines(500)).done();
     let refused = enjamb.run_with(&["append", "session/s2", "--key", "k2"], lines(501)).exits(2);
-    check(&refused.err(), "error: --key is for one batch\nhelp:  send at most 500 frames, and at most 8 MiB, with one key\n");
+    check(
+        &refused.err(),
+        "error: --key is for one batch\nhelp:  send at most 500 frames, and at most 8 MiB, with one key\n",
+    );
     enjamb.run_with(&["append", "session/s3"], lines(501)).done();
 }
 

@@ -3,8 +3,27 @@
 use crate::runner::Enjamb;
 
 const COMMANDS: &[&str] = &[
-    "init", "status", "append", "frames", "frames import", "frames export", "streams", "put", "get", "artifacts", "tag",
-    "pin", "verify", "gc", "maintain", "backup", "restore", "doctor", "demo", "completions bash", "man",
+    "init",
+    "status",
+    "append",
+    "frames",
+    "frames import",
+    "frames export",
+    "streams",
+    "put",
+    "get",
+    "artifacts",
+    "tag",
+    "pin",
+    "verify",
+    "gc",
+    "maintain",
+    "backup",
+    "restore",
+    "doctor",
+    "demo",
+    "completions bash",
+    "man",
 ];
 
 #[test]

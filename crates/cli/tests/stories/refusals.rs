@@ -29,13 +29,20 @@ const fn row(
 
 const JOB_ENDED: &[u8] =
     br#"{"type":"continuity_job_ended","job_id":"j1","job_kind":"k","status":"ok","actor_id":"a","origin":"o"}"#;
-const CHECKPOINT: &[u8] = br#"{"type":"continuity_compaction_checkpoint_created","checkpoint_id":"c1","cut_rule_id":"r",
+const CHECKPOINT: &[u8] =
+    br#"{"type":"continuity_compaction_checkpoint_created","checkpoint_id":"c1","cut_rule_id":"r",
  "summary_kind":"k","summary_artifact_id":"x","from_seq":0,"to_seq":1,"actor_id":"a","origin":"o"}"#;
 
 const FRAMES: &[Row] = &[
     row(&["append", "session/n"], b"{\"type\":\n", 2, "invalid-json", &["line 1", "column 8", "not JSON"]),
     row(&["append", "session/n"], b"\n{\"type\":\"x\"}\n[1]\n", 2, "invalid-json", &["line 3"]),
-    row(&["append", "session/n"], b"{\"type\":\"x\",\"a\":\"\xff\"}", 2, "invalid-utf8", &["line 1", "byte 17", "UTF-8"]),
+    row(
+        &["append", "session/n"],
+        b"{\"type\":\"x\",\"a\":\"\xff\"}",
+        2,
+        "invalid-utf8",
+        &["line 1", "byte 17", "UTF-8"],
+    ),
     row(&["append"], b"{\"type\":\"x\"}", 2, "no-stream-named", &["line 1", "names no stream"]),
     row(&["append", "session/n"], b"{\"a\":1}", 2, "missing-field", &["type", "missing"]),
     row(
@@ -61,9 +68,21 @@ const FRAMES: &[Row] = &[
         &["session_ended", "seq 2 of session/ended", "ended at seq 1"],
     ),
     row(&["append", "continuity/t"], JOB_ENDED, 5, "job-ended-twice", &["continuity/t", "job j1", "ended at seq 1"]),
-    row(&["append", "session/n", "--type", "x", "--data", "{"], b"", 2, "bad-request", &["--data", "not a JSON object"]),
+    row(
+        &["append", "session/n", "--type", "x", "--data", "{"],
+        b"",
+        2,
+        "bad-request",
+        &["--data", "not a JSON object"],
+    ),
     row(&["append", "session/n", "--type", "x", "--data", "[1]"], b"", 2, "bad-request", &["--data", "another kind"]),
-    row(&["append", "session/k", "--key", "k1"], br#"{"type":"other"}"#, 5, "idempotency-key-reused", &["k1", "session/k"]),
+    row(
+        &["append", "session/k", "--key", "k1"],
+        br#"{"type":"other"}"#,
+        5,
+        "idempotency-key-reused",
+        &["k1", "session/k"],
+    ),
     row(&["append", "session/n", "--key", "a b"], br#"{"type":"x"}"#, 2, "bad-idempotency-key", &["a b", "128"]),
     row(&["frames", "session/none"], b"", 3, "stream-not-found", &["no stream session/none", "enjamb streams"]),
     row(&["frames"], b"", 2, "bad-request", &["which stream?", "enjamb streams"]),

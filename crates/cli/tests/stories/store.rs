@@ -94,7 +94,8 @@ fn doctor_finds_nothing_wrong_with_a_new_store() {
     check(&enjamb.run(&["doctor"]).done().out(), expected);
     let document = enjamb.json(&["doctor"]);
     assert_eq!(document["healthy"], true);
-    let first = json!({"name": "directory", "verdict": "good", "detail": "[..]/store is for its owner alone", "help": null});
+    let first =
+        json!({"name": "directory", "verdict": "good", "detail": "[..]/store is for its owner alone", "help": null});
     check_json(&document["checks"][0], &first);
 }
 

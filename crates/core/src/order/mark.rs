@@ -58,7 +58,7 @@ pub enum MarkKey {
     Condemned(ArtifactId),
     /// Store: `1`. That the bytes came again is for the ledger to know: of what it holds it says that it is not dropped.
     Dropped(ArtifactId),
-    /// Store: the hex digest of the commit's payload.
+    /// Store: the first 16 hex digits of the digest of the commit's payload.
     Commit(CommitId),
     /// Store: the id of the commit that a ref names; empty when removed.
     Ref(String),
@@ -305,5 +305,7 @@ fn context(frame: &Frame, body: &ContextBody) -> Vec<(MarkKey, String)> {
 
 /// By which the same commit sent again is told from another one of that id.
 pub(super) fn payload_digest(frame: &Frame) -> String {
-    Digest::of(&frame.payload_json()).to_hex()
+    let mut hex = Digest::of(&frame.payload_json()).to_hex();
+    hex.truncate(16);
+    hex
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Content, Item, Items, Piece};
+use super::{Content, Item, Items, Piece, Weight};
 use crate::position::{Position, Problem};
 
 pub(super) fn items(bytes: &[u8]) -> Items<'_> {
@@ -32,7 +32,7 @@ pub(super) fn ends(bytes: &[u8]) -> Vec<usize> {
 /// The delta as it is, and a newline if it lacks one.
 pub(super) fn piece(delta: &[u8]) -> Piece<'_> {
     let after: &[u8] = if delta.is_empty() || delta.ends_with(b"\n") { b"" } else { b"\n" };
-    Piece { before: b"", body: delta, after }
+    Piece { before: b"", body: delta, after, weight: Weight::default() }
 }
 
 struct Line<'a> {

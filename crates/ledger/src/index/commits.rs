@@ -1,5 +1,6 @@
 //! Commits in the index: by id, by parent, by principal and time, and those without a summary.
 
+use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
 use enjamb_core::{CommitId, StreamId, Timestamp};
 
@@ -27,14 +28,6 @@ pub struct CommitRow {
     pub created_at: Timestamp,
     /// The first half of its mark: tells the same commit from another under the same id.
     pub payload: [u8; 8],
-}
-
-/// What a commit's artifact holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommitKind {
-    Delta,
-    Compaction,
-    Snapshot,
 }
 
 /// The frames that said last what a commit's summary and tags are; 0 when none did.

@@ -54,6 +54,9 @@ const APPLIED_KEY: &[u8] = b"0";
 #[derive(Clone, Copy)]
 pub struct Rows<'c>(pub &'c Connection);
 
+/// Takes the key and the payload of a row, and says whether to go on.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
+
 /// A row whose checksum matches.
 struct Row {
     key: Vec<u8>,
@@ -77,7 +80,7 @@ impl Rows<'_> {
     }
 
     /// Rows with `from <= key < to`, in order, until `visit` says to stop.
-    pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         let mut link = self.link_before(from)?;
         let mut statement = self.0.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k")?;
         let mut found = statement.query([from])?;
@@ -95,7 +98,7 @@ impl Rows<'_> {
     }
 
     /// As [`Rows::scan`], last first.
-    pub fn scan_back(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    pub fn scan_back(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         let Some(Row { mut link, .. }) = self.at_or_after(to)? else {
             return check_link(self.link_before(to)?, None);
         };

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use enjamb_core::frame::RawFrame;
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest};
+use enjamb_core::{ArtifactId, Digest, StreamKind};
 
+use super::commits;
 use super::db::{self, Rows, damaged};
 use super::queries::Lookup;
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
@@ -23,12 +24,20 @@ impl<'c> View<'c> {
         Self { below, changes: BTreeMap::new() }
     }
 
-    fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
+    pub(super) fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
         self.changes.insert(key, Some(payload));
     }
 
     fn delete(&mut self, key: Vec<u8>) {
         self.changes.insert(key, None);
+    }
+
+    /// Takes a row away if it is there.
+    pub(super) fn remove(&mut self, key: Vec<u8>) -> db::Result<()> {
+        if self.get(&key)?.is_some() {
+            self.delete(key);
+        }
+        Ok(())
     }
 
     /// Writes the changes, and that the index now stands at record `n`.
@@ -85,11 +94,20 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
         let used_row = KeyRow { request: used.request, first_seq: frame.seq, frames: used.frames };
         view.put(rows::idempotency_key(row.number, &used.key), used_row.encode());
     }
+    let mut commit = None;
     for mark in order::marks(&raw) {
-        if let MarkKey::Dropped(id) = &mark.key {
-            drop_artifact(view, id)?;
+        match &mark.key {
+            // A commit's row holds its mark, so that there is one row and not two.
+            MarkKey::Commit(_) => commit = Some(mark.value),
+            MarkKey::Dropped(id) => {
+                drop_artifact(view, id)?;
+                fold_mark(view, row.number, mark)?;
+            }
+            _ => fold_mark(view, row.number, mark)?,
         }
-        fold_mark(view, row.number, mark)?;
+    }
+    if frame.stream.kind == StreamKind::Context {
+        commits::fold_context(view, n, row.number, &raw, commit.as_deref())?;
     }
     Ok(())
 }
@@ -108,11 +126,10 @@ fn fold_mark(view: &mut View<'_>, own_stream: u32, mark: Mark) -> db::Result<()>
         Scope::Store => None,
     };
     let key = rows::mark_key(scope, &mark.key);
-    if !mark.value.is_empty() {
-        view.put(key, mark.value.into_bytes());
-    } else if view.get(&key)?.is_some() {
-        view.delete(key);
+    if mark.value.is_empty() {
+        return view.remove(key);
     }
+    view.put(key, mark.value.into_bytes());
     Ok(())
 }
 

@@ -1,10 +1,12 @@
 //! The index: everything that is looked up, folded from the log and worth nothing without it.
 
+mod commits;
 mod db;
 mod fold;
 mod queries;
 mod rows;
 
+pub use commits::{CommitRow, commit_row};
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
 pub use fold::{View, fold};
 pub use queries::{Index, Lookup, StreamOrder};

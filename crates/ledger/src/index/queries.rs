@@ -3,6 +3,7 @@
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
+use super::commits;
 use super::db::{Result, Rows, damaged};
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
 
@@ -46,6 +47,9 @@ pub trait Lookup {
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        if let MarkKey::Commit(id) = key {
+            return commits::commit_mark(self, id);
+        }
         let Some(number) = self.scope_number(scope)? else { return Ok(None) };
         let payload = self.get(&rows::mark_key(number, key))?;
         payload.map(|payload| decoded(String::from_utf8(payload).ok(), "mark")).transpose()

@@ -178,8 +178,7 @@ impl Totals {
 
 impl StreamRow {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out =
-            varints(&[u64::from(self.number), self.next_seq, self.first_ms, self.last_ms, self.bytes]);
+        let mut out = varints(&[u64::from(self.number), self.next_seq, self.first_ms, self.last_ms, self.bytes]);
         out.extend(self.chain.as_bytes());
         out
     }
@@ -242,7 +241,7 @@ pub fn decode_number(value: &[u8]) -> Option<u64> {
     varint(&mut Fields(value))
 }
 
-fn varints(numbers: &[u64]) -> Vec<u8> {
+pub(super) fn varints(numbers: &[u64]) -> Vec<u8> {
     let mut out = Vec::with_capacity(numbers.len() * 5);
     for &number in numbers {
         let mut rest = number;
@@ -255,7 +254,7 @@ fn varints(numbers: &[u64]) -> Vec<u8> {
     out
 }
 
-fn varint(fields: &mut Fields<'_>) -> Option<u64> {
+pub(super) fn varint(fields: &mut Fields<'_>) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
         let byte = fields.take(1)?[0];

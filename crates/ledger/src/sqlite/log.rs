@@ -174,6 +174,9 @@ fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerErro
     Ok(())
 }
 
+/// Takes the number and the body of a row, and says whether to go on.
+pub(crate) type Visit<'a> = dyn FnMut(u64, &[u8]) -> Result<bool, LedgerError> + 'a;
+
 /// One connection's view of the log.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'c>(pub(crate) &'c Connection);
@@ -209,7 +212,7 @@ impl Log<'_> {
         &self,
         from: u64,
         to: u64,
-        visit: &mut dyn FnMut(u64, &[u8]) -> Result<bool, LedgerError>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading records", &error);
         let sql = "SELECT n, body FROM records WHERE n >= ?1 AND n <= ?2 ORDER BY n";

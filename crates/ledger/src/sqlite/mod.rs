@@ -2,6 +2,7 @@
 
 mod backup;
 mod catch_up;
+mod commits;
 mod group;
 mod log;
 mod migrate;
@@ -16,8 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use enjamb_core::chain::Stop;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest, StreamId};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use rusqlite::Connection;
 
 use crate::batch::{Appended, Batch};
@@ -25,7 +27,7 @@ use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
-use crate::{ArtifactSummary, Ledger, Result, Sink, StoredFrame, StreamSummary, clip};
+use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
 use group::{Group, Ticket};
 use log::Log;
 pub use log::SealedRange;
@@ -158,15 +160,8 @@ impl SqliteLedger {
 
     /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
     pub fn create(dir: &Path, options: SqliteOptions, store_id: &str) -> Result<Self> {
-        let (path, vfs) = (dir.join("log.db"), options.vfs.as_deref());
-        let is_new = !path.exists();
-        if is_new {
-            prepare_dir(dir)?;
-        }
-        if is_new || log::is_unfinished(&path, vfs)? {
-            log::create(&path, vfs, store_id)?;
-            crate::segments::sync_dir(dir)?;
-        }
+        make_dir(dir)?;
+        make_log(dir, options.vfs.as_deref(), store_id)?;
         Self::open(dir, options)
     }
 
@@ -377,15 +372,39 @@ fn first_entry(dir: &Path) -> Option<String> {
     Some(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Makes the directory of a new store, for its owner alone, and refuses one that holds something else.
-fn prepare_dir(dir: &Path) -> Result<()> {
-    if dir.exists() && !matches!(missing(dir), LedgerError::NoStore(_)) {
+/// Makes the directory of a new store, for its owner alone.
+fn make_dir(dir: &Path) -> Result<()> {
+    if dir.is_file() {
         return Err(missing(dir));
     }
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.recursive(true).create(dir).map_err(|error| LedgerError::io(dir, error))
+}
+
+/// As [`make_dir`], and refuses one that holds something.
+fn prepare_dir(dir: &Path) -> Result<()> {
+    match missing(dir) {
+        LedgerError::NoStore(_) => make_dir(dir),
+        other => Err(other),
+    }
+}
+
+/// Makes the log of a new store, or finishes one whose making was cut short. Refuses a directory that holds something else.
+fn make_log(dir: &Path, vfs: Option<&str>, store_id: &str) -> Result<()> {
+    let held = std::fs::File::open(dir).map_err(|error| LedgerError::io(dir, error))?;
+    // Of several who make a store at once one does. Where a directory cannot be locked, the others find it busy.
+    let _ = held.lock();
+    let path = dir.join("log.db");
+    if path.exists() && !log::is_unfinished(&path, vfs)? {
+        return Ok(());
+    }
+    if !path.exists() && first_entry(dir).is_some() {
+        return Err(missing(dir));
+    }
+    log::create(&path, vfs, store_id)?;
+    crate::segments::sync_dir(dir)
 }
 
 impl Drop for SqliteLedger {
@@ -475,6 +494,30 @@ impl Ledger for SqliteLedger {
 
     fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
         self.look(|look| Ok(look.index.marks(scope, like)?))
+    }
+
+    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
+        self.stored_commit(id)
+    }
+
+    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| Ok(look.index.commits(low, high, limit)?.into_iter().map(|(id, _)| id).collect()))
+    }
+
+    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        self.walk_chain(tip, stop, limit)
+    }
+
+    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+        self.child_commits(id)
+    }
+
+    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
+        self.last_commit_at(principal, at)
+    }
+
+    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
+        self.unsummarised_commits(limit)
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {

@@ -115,10 +115,7 @@ pub(super) fn the_log_is_walked_in_order(ledger: &dyn Ledger) {
     };
     let all = walk(0, usize::MAX);
     let names: Vec<_> = all.iter().map(|(_, name)| name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["session/a 0", "session/b 0", "session/a 1", "session/b 1", "session/a 2", "session/b 2"]
-    );
+    assert_eq!(names, ["session/a 0", "session/b 0", "session/a 1", "session/b 1", "session/a 2", "session/b 2"]);
     assert!(all.is_sorted_by(|one, next| one.0 < next.0));
     assert_eq!(all[5].0, ledger.position().unwrap());
     assert_eq!(walk(all[2].0, usize::MAX), all[2..]);

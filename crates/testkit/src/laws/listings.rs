@@ -44,16 +44,15 @@ pub(super) fn streams_are_listed_by_recency(ledger: &dyn Ledger) {
     write_at(ledger, &[("session/a", 5)]);
     assert_eq!(list(ledger, None, StreamOrder::Recent, 9), ["session/d", "session/b", "wild/c", "session/a"]);
     write_at(ledger, &[("wild/c", u64::MAX), ("task/0", 0)]);
-    assert_eq!(
-        list(ledger, None, StreamOrder::Recent, 9),
-        ["wild/c", "session/d", "session/b", "session/a", "task/0"]
-    );
+    assert_eq!(list(ledger, None, StreamOrder::Recent, 9), ["wild/c", "session/d", "session/b", "session/a", "task/0"]);
 }
 
 pub(super) fn streams_are_listed_by_name(ledger: &dyn Ledger) {
-    let names = ["wild/a", "session/b", "session/a/b", "session/é", "session/a", "sess/z", "session.x/a", "session/a b"];
+    let names =
+        ["wild/a", "session/b", "session/a/b", "session/é", "session/a", "sess/z", "session.x/a", "session/a b"];
     write_at(ledger, &names.map(|name| (name, 1)));
-    let expected = ["sess/z", "session/a", "session/a b", "session/a/b", "session/b", "session/é", "session.x/a", "wild/a"];
+    let expected =
+        ["sess/z", "session/a", "session/a b", "session/a/b", "session/b", "session/é", "session.x/a", "wild/a"];
     assert_eq!(list(ledger, None, StreamOrder::Name, 99), expected);
     assert_eq!(list(ledger, None, StreamOrder::Name, 3), expected[..3]);
 }
@@ -105,8 +104,10 @@ pub(super) fn summaries_say_where_a_stream_stands(ledger: &dyn Ledger) {
         bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
     };
     assert_eq!(ledger.stream(&session).unwrap(), Some(expected.clone()));
-    assert_eq!(ledger.streams(None, StreamOrder::Name, 1).unwrap(), [expected.clone()]);
-    assert_eq!(ledger.streams(None, StreamOrder::Recent, 1).unwrap(), [expected]);
+    for order in [StreamOrder::Name, StreamOrder::Recent] {
+        let listed = ledger.streams(None, order, 9).unwrap();
+        assert!(listed.contains(&expected), "{listed:?}");
+    }
 }
 
 pub(super) fn what_is_unknown_is_nothing(ledger: &dyn Ledger) {

@@ -21,10 +21,18 @@ pub fn batch(number: u64) -> Batch {
     }
 }
 
+/// From this number on batches are so large that a few dozen fill the write-ahead log.
+pub const LARGE: u64 = 10_000;
+
 /// The bytes that a batch stores; some are longer than a page of the log.
 fn content(number: u64) -> Vec<u8> {
-    let len = if number.is_multiple_of(7) { 20_000 } else { number * 977 % 3_000 };
-    (0..len).map(|at| (at * 31 + number * 7) as u8).chain(number.to_le_bytes()).collect()
+    let mut bytes = match number {
+        LARGE.. => vec![number as u8; 500_000],
+        _ if number.is_multiple_of(7) => vec![number as u8; 20_000],
+        _ => (0..number * 977 % 3_000).map(|at| (at * 31 + number * 7) as u8).collect(),
+    };
+    bytes.extend(number.to_le_bytes());
+    bytes
 }
 
 fn own_stream(number: u64) -> StreamId {

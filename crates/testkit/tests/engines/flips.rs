@@ -133,7 +133,8 @@ impl Rot {
         let file = among[(mix(turn) % among.len() as u64) as usize].clone();
         let bits = self.files[&file].len() as u64 * 8;
         let anywhere = mix(turn ^ 1 << 40) % bits;
-        let bit = if turn % 2 == 0 { anywhere } else { anywhere / PAGE_BITS * PAGE_BITS + anywhere % (24 * 8) };
+        let bit =
+            if turn.is_multiple_of(2) { anywhere } else { anywhere / PAGE_BITS * PAGE_BITS + anywhere % (24 * 8) };
         Flip { file, bit: bit as usize }
     }
 }

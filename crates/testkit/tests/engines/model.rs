@@ -15,15 +15,27 @@ use crate::store;
 /// Something that happens to a store.
 #[derive(Clone, Debug)]
 enum Step {
-    Append { handle: usize, request: Request },
+    Append {
+        handle: usize,
+        request: Request,
+    },
     /// Sends an earlier request again, as it was.
-    Retry { handle: usize, which: usize },
-    Reopen { handle: usize },
-    RebuildIndex { handle: usize },
+    Retry {
+        handle: usize,
+        which: usize,
+    },
+    Reopen {
+        handle: usize,
+    },
+    RebuildIndex {
+        handle: usize,
+    },
     /// Closes the store and takes its index away.
     LoseIndex,
     /// Reading brings the index up to the log, so that later steps start from there.
-    Read { handle: usize },
+    Read {
+        handle: usize,
+    },
 }
 
 #[derive(Clone, Debug)]

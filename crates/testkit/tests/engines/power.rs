@@ -9,7 +9,7 @@ use enjamb_testkit::faulty::{Action, CrashPlan, Image, Keep, Op, Profile, Replay
 use enjamb_testkit::make::{self, stream};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::entries::{SHARED, STREAMS, batch, batches_in, numbers_in};
+use crate::entries::{LARGE, SHARED, STREAMS, batch, batches_in, numbers_in};
 use crate::lab::Lab;
 use crate::store;
 
@@ -54,6 +54,9 @@ fn checkpoint(lab: &Lab, mode: &str) {
     }
 }
 
+/// What is appended after a crash.
+const NEXT: u64 = 9_999;
+
 /// What is wrong with what was found after a crash.
 fn inspect(dir: &Path, acknowledged: &[u64]) -> Result<(), String> {
     let said = |error: LedgerError| error.to_string();
@@ -68,7 +71,7 @@ fn inspect(dir: &Path, acknowledged: &[u64]) -> Result<(), String> {
     if let Some(lost) = acknowledged.iter().find(|number| !found.contains(number)) {
         return Err(format!("batch {lost} is lost"));
     }
-    let next = ledger.append(batch(1_000_000)).map_err(said)?.frames[1].seq;
+    let next = ledger.append(batch(NEXT)).map_err(said)?.frames[1].seq;
     if next != found.len() as u64 {
         return Err(format!("the next frame got seq {next}"));
     }
@@ -138,6 +141,26 @@ fn what_was_acknowledged_survives_a_power_loss() {
     let rate = images as f64 / began.elapsed().as_secs_f64();
     eprintln!("{images} images, {rate:.0}/s");
     verdicts.iter().for_each(Verdicts::assert_spotless);
+}
+
+/// So much is written that SQLite takes in the write-ahead log by itself, and begins it anew.
+#[test]
+fn what_was_acknowledged_survives_while_the_log_is_taken_in() {
+    let lab = Lab::new();
+    let ledger = lab.create();
+    for number in LARGE..LARGE + 20 {
+        make::append(&ledger, batch(number));
+        lab.vfs.recorder().mark("stored", number);
+    }
+    let ops = lab.vfs.recorder().ops();
+    let is_database = |op: &&Op| matches!(&op.action, Action::Sync { path, .. } if path.ends_with("log.db"));
+    assert!(ops.iter().filter(is_database).count() > 1, "the log was never taken in");
+    let mut stage = Stage::new().expect("a place for images");
+    let mut verdicts = Verdicts::default();
+    let plan = CrashPlan { prefixes_max: 2, randoms: 1, ..CrashPlan::default() };
+    images(&ops, plan).step_by(8).for_each(|image| verdicts.judge(&mut stage, &image));
+    assert!(verdicts.images > 15, "{} images", verdicts.images);
+    verdicts.assert_spotless();
 }
 
 /// The harness is not blind: on a disk that says it has synced and has not, it finds that things are lost.

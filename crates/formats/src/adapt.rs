@@ -1,0 +1,307 @@
+//! What a conversation must give up to be written in a given format, decided in one place for all of them.
+//!
+//! A format describes what it has room for in a [`Palette`]. Adapting leaves only blocks that it can write, so that a
+//! format's writer needs no decisions, and says of every block what became of it.
+
+use enjamb_core::Json;
+use enjamb_core::conversation::{
+    Block, Conversation, Entry, Image, ImageSource, Reasoning, Role, Standing, ToolCall, ToolResult, Verbatim,
+};
+
+use crate::fidelity::{Encoded, Fate, Outcome};
+use crate::json::Writer;
+use crate::narrative;
+
+/// What a format has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Palette {
+    /// Formats whose verbatim blocks it can write as they are.
+    pub(crate) own: &'static [&'static str],
+    pub(crate) thoughts: Thoughts,
+    pub(crate) images: Images,
+    /// Messages of the system and of the developer.
+    pub(crate) system: bool,
+    /// Tool inputs that are not objects.
+    pub(crate) free_input: bool,
+    /// A flag on results that are errors.
+    pub(crate) errors: bool,
+    pub(crate) compaction: bool,
+    /// Calls that the provider itself runs.
+    pub(crate) server_calls: bool,
+    /// History before a compaction.
+    pub(crate) compacted: bool,
+    /// What was abandoned or said on the side.
+    pub(crate) off_line: bool,
+    pub(crate) empty_text: bool,
+    /// Call ids of any characters.
+    pub(crate) any_id: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Thoughts {
+    Any,
+    /// Only those that this provider has signed or encrypted.
+    Signed(&'static str),
+    /// Only those of this provider.
+    Of(&'static str),
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Images {
+    Anywhere,
+    OutsideResults,
+    Nowhere,
+}
+
+impl Palette {
+    /// Room for everything.
+    pub(crate) const WIDE: Self = Self {
+        own: &[],
+        thoughts: Thoughts::Any,
+        images: Images::Anywhere,
+        system: true,
+        free_input: true,
+        errors: true,
+        compaction: true,
+        server_calls: true,
+        compacted: true,
+        off_line: true,
+        empty_text: true,
+        any_id: true,
+    };
+
+    pub(crate) fn encode(&self, source: &Conversation, write: impl FnOnce(&[Entry]) -> Vec<u8>) -> Encoded {
+        let mut ledger = Vec::with_capacity(source.entries.len());
+        let entries: Vec<Entry> = source
+            .entries
+            .iter()
+            .enumerate()
+            .filter_map(|(index, entry)| self.entry(index, entry, &mut ledger))
+            .collect();
+        Encoded { bytes: write(&entries), ledger }
+    }
+
+    fn entry(&self, index: usize, source: &Entry, ledger: &mut Vec<Fate>) -> Option<Entry> {
+        let mut blocks = Vec::with_capacity(source.blocks.len());
+        for (block, found) in source.blocks.iter().enumerate() {
+            let (written, outcome, reason) = self.placed(source, found);
+            ledger.push(Fate { entry: index, block, outcome, reason });
+            blocks.extend(written);
+        }
+        let moved = !self.system && is_system(source.role);
+        let role = if moved { Role::User } else { source.role };
+        let synthetic = source.synthetic || moved;
+        (!blocks.is_empty()).then(|| restated(source, role, synthetic, blocks))
+    }
+
+    /// The block as it stands in its entry.
+    fn placed(&self, entry: &Entry, block: &Block) -> Placed {
+        if let Some(reason) = self.objection(entry.standing) {
+            return dropped(reason);
+        }
+        let placed = self.block(block);
+        if !self.system && is_system(entry.role) && placed.1 == Outcome::Kept && block.as_text().is_some() {
+            return (placed.0, Outcome::Mapped, "a system message becomes a user message");
+        }
+        placed
+    }
+
+    fn objection(&self, standing: Standing) -> Option<&'static str> {
+        match standing {
+            Standing::Context => None,
+            Standing::Compacted => (!self.compacted).then_some("a compaction stands for it"),
+            Standing::Abandoned => (!self.off_line).then_some("on an abandoned branch"),
+            Standing::Sidechain => (!self.off_line).then_some("said on a side chain"),
+        }
+    }
+
+    fn block(&self, block: &Block) -> Placed {
+        match block {
+            Block::Text(text) if text.trim().is_empty() && !self.empty_text => dropped("empty text"),
+            Block::Text(_) => kept(block),
+            Block::Reasoning(reasoning) => self.reasoning(block, reasoning),
+            Block::ToolCall(call) => self.call(call),
+            Block::ToolResult(result) => self.result(result),
+            Block::Image(_) if self.images == Images::Nowhere => rendered(block, "no place for images"),
+            Block::Image(_) => kept(block),
+            Block::Compaction { .. } if self.compaction => kept(block),
+            Block::Compaction { .. } => rendered(block, "a compaction becomes text"),
+            Block::Verbatim(verbatim) => self.verbatim(block, verbatim),
+        }
+    }
+
+    fn reasoning(&self, block: &Block, Reasoning { signature, encrypted, provider, .. }: &Reasoning) -> Placed {
+        let is_sealed = [signature, encrypted].iter().any(|seal| seal.as_ref().is_some_and(|seal| !seal.is_empty()));
+        match self.thoughts {
+            Thoughts::Any => kept(block),
+            Thoughts::Of(wanted) if provider.as_deref() == Some(wanted) => kept(block),
+            Thoughts::Signed(wanted) if provider.as_deref() == Some(wanted) && is_sealed => kept(block),
+            Thoughts::Of(_) => dropped("reasoning of another provider"),
+            Thoughts::Signed(_) => dropped("reasoning without this provider's signature"),
+            Thoughts::None => dropped("no place for reasoning"),
+        }
+    }
+
+    fn call(&self, call: &ToolCall) -> Placed {
+        if call.server && !self.server_calls {
+            return rendered(&Block::ToolCall(call.clone()), "no place for calls that a provider ran");
+        }
+        let wraps = !self.free_input && !call.input.is_object();
+        let input = if wraps { Writer::new().member("input", &call.input).json() } else { call.input.clone() };
+        let id = self.id(&call.id);
+        let (outcome, reason) = match (wraps, id == call.id) {
+            (false, true) => (Outcome::Kept, ""),
+            (true, _) => (Outcome::Mapped, "free text becomes an argument"),
+            (false, false) => (Outcome::Mapped, "call id in other characters"),
+        };
+        (Some(Block::ToolCall(ToolCall { id, input, ..call.clone() })), outcome, reason)
+    }
+
+    fn result(&self, result: &ToolResult) -> Placed {
+        let call_id = self.id(&result.call_id);
+        let mut reason = if call_id == result.call_id { "" } else { "call id in other characters" };
+        let mut content: Vec<Block> = Vec::with_capacity(result.content.len());
+        for block in &result.content {
+            let (block, change) = self.inside_result(block);
+            content.extend(block);
+            reason = change.unwrap_or(reason);
+        }
+        if result.is_error && !self.errors {
+            content.insert(0, Block::Text(ERROR_MARK.to_owned()));
+            reason = "the error flag becomes text";
+        }
+        let is_error = result.is_error && self.errors;
+        let outcome = if reason.is_empty() { Outcome::Kept } else { Outcome::Mapped };
+        (Some(Block::ToolResult(ToolResult { call_id, content, is_error })), outcome, reason)
+    }
+
+    /// A result's block, and why it changed if it did.
+    fn inside_result(&self, block: &Block) -> (Option<Block>, Option<&'static str>) {
+        match block {
+            Block::Text(text) if text.trim().is_empty() && !self.empty_text => (None, Some("empty text")),
+            Block::Text(_) => (Some(block.clone()), None),
+            Block::Image(_) if self.images == Images::Anywhere => (Some(block.clone()), None),
+            Block::Verbatim(verbatim) if self.owns(verbatim) => (Some(block.clone()), None),
+            Block::Image(_)
+            | Block::Verbatim(_)
+            | Block::Reasoning(_)
+            | Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Compaction { .. } => {
+                (Some(Block::Text(narrative::brief(block))), Some("part of a result becomes text"))
+            }
+        }
+    }
+
+    fn verbatim(&self, block: &Block, verbatim: &Verbatim) -> Placed {
+        if self.owns(verbatim) {
+            kept(block)
+        } else if verbatim.shown {
+            rendered(block, "known to another format only")
+        } else {
+            dropped("another format's bookkeeping")
+        }
+    }
+
+    fn owns(&self, verbatim: &Verbatim) -> bool {
+        self.own.contains(&verbatim.format.as_str())
+    }
+
+    fn id(&self, id: &str) -> String {
+        if self.any_id { id.to_owned() } else { plain_id(id) }
+    }
+}
+
+/// What says that a result is an error where nothing else can.
+pub(crate) const ERROR_MARK: &str = "[error]";
+
+type Placed = (Option<Block>, Outcome, &'static str);
+
+fn kept(block: &Block) -> Placed {
+    (Some(block.clone()), Outcome::Kept, "")
+}
+
+fn rendered(block: &Block, reason: &'static str) -> Placed {
+    (Some(Block::Text(narrative::brief(block))), Outcome::Rendered, reason)
+}
+
+fn dropped(reason: &'static str) -> Placed {
+    (None, Outcome::Dropped, reason)
+}
+
+fn is_system(role: Role) -> bool {
+    match role {
+        Role::System | Role::Developer => true,
+        Role::User | Role::Assistant | Role::Tool => false,
+    }
+}
+
+pub(crate) fn is_plain_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// An id of letters, digits, `_` and `-`. Ids that differ stay different.
+fn plain_id(id: &str) -> String {
+    if is_plain_id(id) {
+        return id.to_owned();
+    }
+    let plain: String = id.chars().map(|found| if found.is_ascii_alphanumeric() { found } else { '_' }).collect();
+    format!("{plain}_{}", &enjamb_core::Digest::of(id.as_bytes()).to_hex()[..8])
+}
+
+/// Entries of one side that follow each other, as one.
+pub(crate) fn merged(entries: &[Entry], side: impl Fn(&Entry) -> Option<Role>) -> Vec<Entry> {
+    let mut out: Vec<Entry> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match out.last_mut() {
+            Some(last) if side(entry).is_some() && side(last) == side(entry) => {
+                last.blocks.extend(entry.blocks.iter().cloned());
+            }
+            Some(_) | None => out.push(entry.clone()),
+        }
+    }
+    out
+}
+
+/// An entry that says something else than its source, or as someone else; all that is known of it stays.
+fn restated(source: &Entry, role: Role, synthetic: bool, blocks: Vec<Block>) -> Entry {
+    Entry {
+        role,
+        blocks,
+        synthetic,
+        standing: source.standing,
+        at: source.at,
+        id: source.id.clone(),
+        parent_id: source.parent_id.clone(),
+        model: source.model.clone(),
+        usage: source.usage,
+        attributes: source.attributes.clone(),
+    }
+}
+
+/// A `data:` URL of an image, or the URL that it is at.
+pub(crate) fn image_url(image: &Image) -> String {
+    match &image.source {
+        ImageSource::Url(url) => url.clone(),
+        ImageSource::Base64(text) => {
+            format!("data:{};base64,{text}", image.media_type.as_deref().unwrap_or("application/octet-stream"))
+        }
+    }
+}
+
+/// The image that such a URL tells of.
+pub(crate) fn image_of_url(url: String) -> Image {
+    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match inline {
+        Some((media_type, text)) => {
+            Image { media_type: Some(media_type.to_owned()), source: ImageSource::Base64(text.to_owned()) }
+        }
+        None => Image { media_type: None, source: ImageSource::Url(url) },
+    }
+}
+
+/// The text of a JSON string, for inputs that are free text.
+pub(crate) fn free_text(input: &Json) -> Option<String> {
+    crate::json::text(input.get())
+}

@@ -1,0 +1,53 @@
+//! `claude-code-v1`: lines of Claude Code's transcript files, `~/.claude/projects/<project>/<session>.jsonl`.
+//!
+//! Records form a tree by `uuid` and `parentUuid`. One reply of the model is written as several records, one for each
+//! content block, that share a message id; they are one entry here. Results of tools are records of the user's. What
+//! the harness keeps for itself (progress, titles, snapshots) is carried verbatim. The same reader takes the lines of
+//! `--output-format stream-json`, which are the same records without the tree.
+
+mod read;
+mod standing;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use enjamb_core::conversation::Conversation;
+
+use crate::adapt::Palette;
+use crate::fidelity::Encoded;
+use crate::format::{Format, Reading};
+use crate::framing::{Framing, Item};
+use crate::position::Problem;
+use crate::{anthropic, check};
+
+pub(crate) const ID: &str = "claude-code-v1";
+
+pub(crate) struct ClaudeCode;
+
+const PALETTE: Palette =
+    Palette { own: &[ID, anthropic::ID], compaction: true, compacted: true, ..anthropic::PALETTE };
+
+impl Format for ClaudeCode {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::JsonLines
+    }
+
+    fn understand(&self, items: &[Item<'_>]) -> Reading {
+        read::understand(items)
+    }
+
+    fn encode(&self, conversation: &Conversation) -> Encoded {
+        PALETTE.encode(conversation, write::write)
+    }
+
+    fn check(&self, reading: &Reading) -> Vec<Problem> {
+        let mut problems = check::anthropic(reading);
+        problems.extend(reading.findings.iter().cloned());
+        problems
+    }
+}

@@ -1,0 +1,267 @@
+//! Records of a transcript, read one by one and put together into entries.
+
+use std::collections::{HashMap, HashSet};
+
+use enjamb_core::conversation::{Block, Entry, Role, Usage, Verbatim, attribute};
+
+use super::{ID, standing};
+use crate::anthropic::{acting, read_content, read_usage, verbatim};
+use crate::check;
+use crate::format::Reading;
+use crate::framing::{Content, Item};
+use crate::json::Object;
+use crate::position::{Position, Problem};
+
+/// Types of records that are known and say nothing in the conversation.
+const BOOKKEEPING: &[&str] = &[
+    "agent-name", "agent-setting", "ai-title", "atis-latch", "attachment", "bridge-session", "content-replacement",
+    "custom-title", "file-history-delta", "file-history-snapshot", "frame-link", "last-prompt", "mode",
+    "permission-mode", "pr-link", "progress", "queue-operation", "relocated", "result", "started", "stream_event",
+    "summary", "system", "tag", "worktree-state",
+];
+
+/// Attachments that tell the model something of the work, rather than of the harness.
+const TELLING: &[&str] =
+    &["compact_file_reference", "diagnostics", "edited_text_file", "file", "hook_additional_context", "nested_memory", "queued_command"];
+
+/// How texts begin that stand under the user's role but were not typed.
+const HARNESS: &[&str] = &[
+    "<bash-", "<command-", "<local-command-", "<system-reminder>", "<task-notification>", "<teammate-message",
+    "Base directory for this skill:", "Caveat: The messages below were generated", "Continue from where you left off.",
+    "This session is being continued from a previous conversation", "[Request interrupted by user",
+];
+
+/// A record in the tree.
+pub(super) struct Node {
+    pub(super) at: Position,
+    pub(super) uuid: String,
+    pub(super) parent: Option<String>,
+    /// The entry that it is part of.
+    pub(super) entry: usize,
+    pub(super) kind: NodeKind,
+    pub(super) is_sidechain: bool,
+}
+
+pub(super) enum NodeKind {
+    Message,
+    /// The head of the records that were carried over a compaction, and what they were put after.
+    Boundary { carried: Option<(String, String)> },
+    Other,
+}
+
+struct Record<'a> {
+    at: Position,
+    text: &'a str,
+    object: Object<'a>,
+    kind: String,
+    uuid: Option<String>,
+}
+
+#[derive(Default)]
+struct Reader {
+    reading: Reading,
+    nodes: Vec<Node>,
+    /// The entry of each reply, by message id.
+    replies: HashMap<String, usize>,
+    uuids: HashSet<String>,
+    /// The entry of a boundary whose summary has not come yet.
+    boundary: Option<usize>,
+}
+
+pub(super) fn understand(items: &[Item<'_>]) -> Reading {
+    let mut reader = Reader::default();
+    for item in items {
+        let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
+        reader.line(item.at, text);
+    }
+    let Reader { mut reading, nodes, .. } = reader;
+    reading.findings = findings(&reading, &nodes);
+    standing::settle(&mut reading, &nodes);
+    reading
+}
+
+impl Reader {
+    fn line(&mut self, at: Position, text: &str) {
+        let Some(object) = Object::parse(text) else {
+            self.reading.count_unknown("record");
+            self.reading.push(at, Entry::record(verbatim(ID, "record", text, false)));
+            return;
+        };
+        let kind = object.text("type").unwrap_or_else(|| "untyped".to_owned());
+        let record = Record { at, text, uuid: object.text("uuid"), object, kind };
+        let entry = self.record(&record);
+        self.note(&record, entry);
+    }
+
+    /// Reads a record and gives the entry that it is now part of.
+    fn record(&mut self, record: &Record<'_>) -> usize {
+        if record.uuid.as_ref().is_some_and(|uuid| !self.uuids.insert(uuid.clone())) {
+            return self.bookkeeping(record);
+        }
+        match (record.kind.as_str(), record.object.object("message")) {
+            ("user", Some(message)) => self.user(record, &message),
+            ("assistant", Some(message)) => self.assistant(record, &message),
+            ("user" | "assistant", None) => {
+                self.reading.count_unknown(format!("{} without message", record.kind));
+                self.bookkeeping(record)
+            }
+            (kind, _) => {
+                if !BOOKKEEPING.contains(&kind) {
+                    self.reading.count_unknown(kind);
+                }
+                self.bookkeeping(record)
+            }
+        }
+    }
+
+    fn user(&mut self, record: &Record<'_>, message: &Object<'_>) -> usize {
+        let blocks = read_content(message.get("content"), &mut self.reading);
+        if record.object.flag("isCompactSummary") {
+            return self.summary(record, blocks);
+        }
+        let mut entry = record.entry(acting(Role::User, &blocks), blocks);
+        entry.synthetic = record.object.flag("isMeta") || record.object.flag("isSynthetic") || is_harness(&entry);
+        self.push(record, entry)
+    }
+
+    /// The summary goes with the boundary before it: together they are the compaction.
+    fn summary(&mut self, record: &Record<'_>, blocks: Vec<Block>) -> usize {
+        let summary = Block::Compaction { summary: Entry::new(Role::User, blocks).text() };
+        let mut entry = record.entry(Role::User, vec![summary]);
+        entry.synthetic = true;
+        let Some(index) = self.boundary.take() else { return self.push(record, entry) };
+        let boundary = &mut self.reading.conversation.entries[index];
+        let marker = std::mem::take(&mut boundary.blocks);
+        entry.blocks.splice(0..0, marker);
+        *boundary = entry;
+        index
+    }
+
+    fn assistant(&mut self, record: &Record<'_>, message: &Object<'_>) -> usize {
+        let blocks = read_content(message.get("content"), &mut self.reading);
+        let usage = read_reply_usage(message);
+        let message_id = message.text("id");
+        if let Some(&index) = message_id.as_ref().and_then(|id| self.replies.get(id)) {
+            let entry = &mut self.reading.conversation.entries[index];
+            entry.blocks.extend(blocks);
+            entry.usage = later_usage(entry.usage, usage);
+            return index;
+        }
+        let mut entry = record.entry(Role::Assistant, blocks);
+        entry.model = message.text("model");
+        entry.usage = usage;
+        entry.set_attribute(attribute::MESSAGE_ID, message_id.clone());
+        let index = self.push(record, entry);
+        self.replies.extend(message_id.map(|id| (id, index)));
+        index
+    }
+
+    fn bookkeeping(&mut self, record: &Record<'_>) -> usize {
+        let block = Block::Verbatim(record.verbatim());
+        let index = self.push(record, record.entry(Role::System, vec![block]));
+        if record.is_boundary() {
+            self.boundary = Some(index);
+        }
+        index
+    }
+
+    fn push(&mut self, record: &Record<'_>, entry: Entry) -> usize {
+        self.reading.push(record.at, entry);
+        self.reading.conversation.entries.len() - 1
+    }
+
+    fn note(&mut self, record: &Record<'_>, entry: usize) {
+        let Some(uuid) = record.uuid.clone() else { return };
+        let parent = record.object.text("parentUuid");
+        let kind = match record.kind.as_str() {
+            "user" | "assistant" => NodeKind::Message,
+            _ if record.is_boundary() => NodeKind::Boundary { carried: record.carried() },
+            _ => NodeKind::Other,
+        };
+        let is_sidechain = record.is_sidechain();
+        self.nodes.push(Node { at: record.at, uuid, parent, entry, kind, is_sidechain });
+    }
+}
+
+impl Record<'_> {
+    fn entry(&self, role: Role, blocks: Vec<Block>) -> Entry {
+        let mut entry = Entry::new(role, blocks);
+        let object = &self.object;
+        entry.at = object.text("timestamp").and_then(|text| text.parse().ok());
+        entry.id = self.uuid.clone();
+        entry.parent_id = object.text("parentUuid");
+        entry.set_attribute(attribute::CWD, object.text("cwd"));
+        entry.set_attribute(attribute::GIT_BRANCH, object.text("gitBranch").filter(|branch| !branch.is_empty()));
+        entry.set_attribute(attribute::SESSION_ID, object.text("sessionId").or_else(|| object.text("session_id")));
+        entry.set_attribute(attribute::VERSION, object.text("version"));
+        entry
+    }
+
+    /// The record as it is, under its type and what its type calls its kind.
+    fn verbatim(&self) -> Verbatim {
+        let attachment = self.object.object("attachment").and_then(|attachment| attachment.text("type"));
+        let shown = attachment.as_ref().is_some_and(|kind| TELLING.contains(&kind.as_str()));
+        let kind = match attachment.or_else(|| self.object.text("subtype")) {
+            Some(subtype) => format!("{}/{subtype}", self.kind),
+            None => self.kind.clone(),
+        };
+        verbatim(ID, &kind, self.text, shown)
+    }
+
+    fn is_boundary(&self) -> bool {
+        self.kind == "system" && self.object.text("subtype").as_deref() == Some("compact_boundary")
+    }
+
+    fn is_sidechain(&self) -> bool {
+        self.object.flag("isSidechain") || self.object.get("parent_tool_use_id").is_some()
+    }
+
+    /// The first record that a compaction carried over, and the record after which it now stands.
+    fn carried(&self) -> Option<(String, String)> {
+        let metadata = self.object.object("compactMetadata")?;
+        if let Some(segment) = metadata.object("preservedSegment") {
+            return Some((segment.text("headUuid")?, segment.text("anchorUuid")?));
+        }
+        let preserved = metadata.object("preservedMessages")?;
+        let first = crate::json::text(preserved.array("uuids")?.first()?)?;
+        Some((first, preserved.text("anchorUuid")?))
+    }
+}
+
+fn is_harness(entry: &Entry) -> bool {
+    let text = entry.blocks.iter().find_map(Block::as_text).unwrap_or_default().trim_start();
+    HARNESS.iter().any(|beginning| text.starts_with(beginning))
+}
+
+/// Until a reply has its reason to stop, its output is not counted to the end.
+fn read_reply_usage(message: &Object<'_>) -> Option<Usage> {
+    let usage = read_usage(&message.object("usage")?);
+    Some(Usage { provisional: message.text("stop_reason").is_none(), ..usage })
+}
+
+/// The last count of a reply stands, unless an earlier one was final and it is not.
+fn later_usage(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
+    match (before, now) {
+        (Some(before), Some(now)) if !before.provisional && now.provisional => Some(before),
+        (_, Some(now)) => Some(now),
+        (before, None) => before,
+    }
+}
+
+fn findings(reading: &Reading, nodes: &[Node]) -> Vec<Problem> {
+    let records = nodes.iter().map(|node| (node.at, node.uuid.as_str(), node.parent.as_deref()));
+    let mut problems = check::parents(records);
+    let first = nodes.iter().find(|node| matches!(node.kind, NodeKind::Message));
+    match first {
+        Some(node) if node.is_sidechain => problems.push(Problem::warning(
+            "first-sidechain",
+            node.at,
+            "The first message is a side chain's: the whole file passes for a subagent's and is not offered to resume.",
+        )),
+        Some(_) => {}
+        None => problems.extend(reading.origins.first().map(|at| {
+            Problem::error("no-messages", *at, "No record is a message: the session would not be found.")
+        })),
+    }
+    problems
+}

@@ -1,0 +1,149 @@
+//! Which records the model would see if the session went on.
+//!
+//! Claude Code walks from the last message up the parents. That walk alone is not the context: results of parallel calls
+//! hang beside the path and belong to it, and records that a compaction carried over stand before its boundary in the
+//! file but after its summary in the context.
+
+use std::collections::{HashMap, HashSet};
+
+use enjamb_core::conversation::{Entry, Standing, attribute};
+
+use super::read::{Node, NodeKind};
+use crate::format::Reading;
+
+pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
+    let tree = Tree::of(nodes);
+    let on_path = tree.entries_on_path(&reading.conversation.entries);
+    let boundary = tree.last_boundary();
+    let branches = tree.branches();
+    for (index, node) in nodes.iter().enumerate() {
+        let standing = if tree.is_aside(node) {
+            Standing::Sidechain
+        } else if on_path.contains(&node.entry) {
+            Standing::Context
+        } else if boundary.is_some_and(|boundary| index < boundary) {
+            Standing::Compacted
+        } else if branches[index] {
+            Standing::Abandoned
+        } else {
+            Standing::Context
+        };
+        reading.conversation.entries[node.entry].standing = standing;
+    }
+    if let Some(boundary) = boundary {
+        carry_over(reading, nodes[boundary].entry);
+    }
+}
+
+/// Puts what stands in the context although it was written before the boundary where the model sees it: after the
+/// summary.
+fn carry_over(reading: &mut Reading, boundary: usize) {
+    let is_carried = |entry: &Entry| entry.standing == Standing::Context && entry.is_message();
+    let placed = reading.conversation.entries.drain(..).zip(reading.origins.drain(..));
+    let (mut before, mut carried, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, (mut entry, at)) in placed.enumerate() {
+        if index < boundary && is_carried(&entry) {
+            entry.set_attribute(attribute::KEPT, Some("true"));
+            carried.push((entry, at));
+        } else if index <= boundary {
+            before.push((entry, at));
+        } else {
+            after.push((entry, at));
+        }
+    }
+    let ordered = before.into_iter().chain(carried).chain(after);
+    (reading.conversation.entries, reading.origins) = ordered.unzip();
+}
+
+struct Tree<'n> {
+    nodes: &'n [Node],
+    /// Each node's parent, where it is known.
+    parents: Vec<Option<usize>>,
+    path: Vec<bool>,
+    /// A subagent's own transcript is all side chain; there it is the main line.
+    all_aside: bool,
+}
+
+impl<'n> Tree<'n> {
+    fn of(nodes: &'n [Node]) -> Self {
+        let all_aside = nodes.iter().filter(|node| is_message(node)).all(|node| node.is_sidechain);
+        let mut tree = Self { nodes, parents: parents(nodes), path: vec![false; nodes.len()], all_aside };
+        let mut next = tree.leaf();
+        while let Some(index) = next.filter(|index| !tree.path[*index]) {
+            tree.path[index] = true;
+            next = tree.parents[index];
+        }
+        tree
+    }
+
+    fn is_aside(&self, node: &Node) -> bool {
+        node.is_sidechain && !self.all_aside
+    }
+
+    /// The message that was written last.
+    fn leaf(&self) -> Option<usize> {
+        self.nodes.iter().rposition(|node| is_message(node) && !self.is_aside(node))
+    }
+
+    fn last_boundary(&self) -> Option<usize> {
+        let is_boundary = |node: &Node| matches!(node.kind, NodeKind::Boundary { .. }) && !self.is_aside(node);
+        self.nodes.iter().rposition(is_boundary).filter(|index| self.path[*index])
+    }
+
+    /// Entries with a record on the path, and those that answer their calls.
+    fn entries_on_path(&self, entries: &[Entry]) -> HashSet<usize> {
+        let placed = self.nodes.iter().zip(&self.path).filter(|(_, on_path)| **on_path);
+        let mut found: HashSet<usize> = placed.map(|(node, _)| node.entry).collect();
+        let calls: HashSet<&str> =
+            found.iter().flat_map(|index| entries[*index].tool_calls()).map(|call| call.id.as_str()).collect();
+        let answers = entries.iter().enumerate().filter(|(_, entry)| {
+            entry.tool_results().any(|result| calls.contains(result.call_id.as_str()))
+        });
+        let answers: Vec<usize> = answers.map(|(index, _)| index).collect();
+        found.extend(answers);
+        found
+    }
+
+    /// For each node, whether its ancestors meet the path: at that point the user went another way.
+    fn branches(&self) -> Vec<bool> {
+        let mut known: Vec<Option<bool>> = self.path.iter().map(|on_path| on_path.then_some(true)).collect();
+        for index in 0..self.nodes.len() {
+            let mut walked = Vec::new();
+            let mut next = Some(index);
+            while let Some(node) = next.filter(|node| known[*node].is_none()) {
+                // Settled for now, so that a circle of parents ends the walk.
+                known[node] = Some(false);
+                walked.push(node);
+                next = self.parents[node];
+            }
+            let meets = next.is_some_and(|node| known[node] == Some(true));
+            walked.into_iter().for_each(|node| known[node] = Some(meets));
+        }
+        known.into_iter().map(|meets| meets.unwrap_or(false)).collect()
+    }
+}
+
+fn is_message(node: &Node) -> bool {
+    match node.kind {
+        NodeKind::Message => true,
+        NodeKind::Boundary { .. } | NodeKind::Other => false,
+    }
+}
+
+/// The parent of each node, with those that compactions carried over put after the summary.
+fn parents(nodes: &[Node]) -> Vec<Option<usize>> {
+    let mut index: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
+    for (position, node) in nodes.iter().enumerate() {
+        index.entry(&node.uuid).or_insert(position);
+    }
+    let mut parents: Vec<Option<usize>> =
+        nodes.iter().map(|node| index.get(node.parent.as_deref()?).copied()).collect();
+    for node in nodes {
+        if let NodeKind::Boundary { carried: Some((head, anchor)) } = &node.kind
+            && let (Some(head), Some(anchor)) = (index.get(head.as_str()), index.get(anchor.as_str()))
+        {
+            parents[*head] = Some(*anchor);
+        }
+    }
+    parents
+}

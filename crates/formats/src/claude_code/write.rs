@@ -1,0 +1,223 @@
+//! A conversation as a transcript that Claude Code would resume.
+//!
+//! Ids and times that the conversation lacks are derived from what it has: the same conversation always gives the same
+//! bytes. The session's id and directory are those that entries bear; who wants others sets them there first.
+
+use std::collections::HashSet;
+
+use enjamb_core::conversation::{Block, Entry, Raw, Role, Usage, Verbatim, attribute};
+use enjamb_core::{Digest, Json, Timestamp};
+
+use super::ID;
+use crate::adapt::merged;
+use crate::anthropic::{array, raw_json, write_block, write_content};
+use crate::json::{self, Object, Writer};
+
+pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
+    // Replies of a provider that does not group its blocks by id come as several entries; one reply is one message.
+    let ungrouped = |entry: &Entry| {
+        (entry.role == Role::Assistant && entry.attribute(attribute::MESSAGE_ID).is_none()).then_some(Role::Assistant)
+    };
+    let mut writer = Transcript::new(entries);
+    for entry in merged(entries, ungrouped) {
+        writer.entry(&entry);
+    }
+    json::write_lines(&writer.lines)
+}
+
+struct Transcript {
+    lines: Vec<Json>,
+    session_id: String,
+    /// The record that the next one follows.
+    last: Option<String>,
+    time: Timestamp,
+    used: HashSet<String>,
+}
+
+impl Transcript {
+    fn new(entries: &[Entry]) -> Self {
+        let session_id = entries.iter().find_map(|entry| entry.attribute(attribute::SESSION_ID));
+        let session_id = session_id.map_or_else(|| derived_uuid(&["session"]), str::to_owned);
+        Self { lines: Vec::new(), session_id, last: None, time: Timestamp::from_millis(0), used: HashSet::new() }
+    }
+
+    fn entry(&mut self, entry: &Entry) {
+        // An instant of its own, or just after the one before: the order of times is the order of records.
+        self.time = entry.at.unwrap_or_else(|| Timestamp::from_micros(self.time.as_micros().saturating_add(1000)));
+        let (records, content): (Vec<&Block>, Vec<&Block>) = entry.blocks.iter().partition(|block| is_record(block));
+        for record in records.iter().filter_map(|block| block.as_verbatim()) {
+            self.record(record);
+        }
+        if content.is_empty() {
+            return;
+        }
+        let marked = !records.is_empty();
+        match entry.role {
+            Role::Assistant => self.reply(entry, &content),
+            Role::User | Role::System | Role::Developer | Role::Tool => self.user(entry, &content, marked),
+        }
+    }
+
+    /// A record that came from such a transcript, put where it now stands in the tree.
+    fn record(&mut self, verbatim: &Verbatim) {
+        let Raw::Json(raw) = &verbatim.content else { return };
+        let linked = Object::parse(raw.get()).and_then(|object| self.relinked(&object));
+        self.lines.push(linked.unwrap_or_else(|| raw.clone()));
+    }
+
+    fn relinked(&mut self, object: &Object<'_>) -> Option<Json> {
+        let uuid = object.text("uuid").filter(|uuid| self.used.insert(uuid.clone()))?;
+        let is_boundary = object.text("subtype").as_deref() == Some("compact_boundary");
+        let parent = serde_json::Value::from(self.last.clone().filter(|_| !is_boundary));
+        let members = object.members().map(|(key, value)| match key {
+            "parentUuid" => (key, Json::from(parent.clone())),
+            _ => (key, json::json(value)),
+        });
+        let record = Writer::new().members(members).json();
+        self.last = Some(uuid);
+        Some(record)
+    }
+
+    fn user(&mut self, entry: &Entry, content: &[&Block], marked: bool) {
+        let is_summary = content.iter().any(|block| matches!(block, Block::Compaction { .. }));
+        if is_summary && !marked {
+            self.boundary(entry);
+        }
+        let content = match content {
+            [Block::Compaction { summary }] => json::json_text(summary),
+            _ => write_content(content),
+        };
+        let message = Writer::new().member("role", "user").member("content", &content).json();
+        let uuid = self.uuid(entry.id.as_deref(), "user");
+        let flags: &[&str] = match (is_summary, entry.synthetic && entry.role != Role::Tool) {
+            (true, _) => &["isCompactSummary", "isVisibleInTranscriptOnly"],
+            (false, true) => &["isMeta"],
+            (false, false) => &[],
+        };
+        let record = self.envelope(entry).member("type", "user").member("message", &message);
+        let record = flags.iter().fold(record, |record, flag| record.member(flag, &true));
+        self.end(record, uuid);
+    }
+
+    /// The mark of a compaction, after which nothing written before is read.
+    fn boundary(&mut self, entry: &Entry) {
+        let uuid = self.uuid(None, "boundary");
+        let logical = serde_json::Value::from(self.last.take());
+        let metadata = Writer::new().member("trigger", "manual").member("preTokens", &0).json();
+        let record = self
+            .envelope(entry)
+            .member("logicalParentUuid", &logical)
+            .member("type", "system")
+            .member("subtype", "compact_boundary")
+            .member("content", "Conversation compacted")
+            .member("isMeta", &false)
+            .member("level", "info")
+            .member("compactMetadata", &metadata);
+        self.end(record, uuid);
+    }
+
+    /// One record for each block, as the runtime writes them.
+    fn reply(&mut self, entry: &Entry, content: &[&Block]) {
+        let first = self.uuid(entry.id.as_deref(), "assistant");
+        let message_id = entry.attribute(attribute::MESSAGE_ID).map_or_else(|| format!("msg_{}", hex(&first)), str::to_owned);
+        let has_calls = entry.tool_calls().any(|call| !call.server);
+        let stop_reason = if has_calls { "tool_use" } else { "end_turn" };
+        let is_final = !entry.usage.unwrap_or_default().provisional;
+        for (position, block) in content.iter().enumerate() {
+            let is_last = position + 1 == content.len();
+            let stop_reason = (is_last && is_final).then_some(stop_reason);
+            let message = message(entry, &message_id, block, stop_reason);
+            let uuid = if position == 0 { first.clone() } else { self.uuid(None, &format!("{first}{position}")) };
+            let record = self.envelope(entry).member("type", "assistant").member("message", &message);
+            self.end(record, uuid);
+        }
+    }
+
+    fn envelope(&self, entry: &Entry) -> Writer {
+        Writer::new()
+            .member("parentUuid", &self.last)
+            .member("isSidechain", &false)
+            .member("userType", "external")
+            .member("cwd", entry.attribute(attribute::CWD).unwrap_or("/"))
+            .member("sessionId", &self.session_id)
+            .member("version", entry.attribute(attribute::VERSION).unwrap_or("2.1.0"))
+            .optional("gitBranch", entry.attribute(attribute::GIT_BRANCH))
+    }
+
+    fn end(&mut self, record: Writer, uuid: String) {
+        self.lines.push(record.member("uuid", &uuid).member("timestamp", &milliseconds(self.time)).json());
+        self.last = Some(uuid);
+    }
+
+    /// The id that an entry has, if a record can bear it, else one made from where the record stands.
+    fn uuid(&mut self, given: Option<&str>, what: &str) -> String {
+        let given = given.filter(|id| is_uuid(id) && !self.used.contains(*id)).map(str::to_owned);
+        let place = self.lines.len().to_string();
+        let uuid = given.unwrap_or_else(|| {
+            derived_uuid(&[&self.session_id, self.last.as_deref().unwrap_or_default(), &place, what])
+        });
+        self.used.insert(uuid.clone());
+        uuid
+    }
+}
+
+/// A whole record of this format, as against a block of a message.
+fn is_record(block: &Block) -> bool {
+    block.as_verbatim().is_some_and(|verbatim| verbatim.format == ID)
+}
+
+fn message(entry: &Entry, id: &str, block: &Block, stop_reason: Option<&str>) -> Json {
+    let content = match block.as_verbatim() {
+        Some(verbatim) => raw_json(verbatim),
+        None => write_block(block),
+    };
+    Writer::new()
+        .member("id", id)
+        .member("type", "message")
+        .member("role", "assistant")
+        .member("model", entry.model.as_deref().unwrap_or("unknown"))
+        .member("content", &array([content].into_iter()))
+        .member("stop_reason", &stop_reason)
+        .member("stop_sequence", &None::<&str>)
+        .member("usage", &usage_json(entry.usage.unwrap_or_default()))
+        .json()
+}
+
+fn usage_json(usage: Usage) -> Json {
+    Writer::new()
+        .member("input_tokens", &usage.input_tokens)
+        .member("cache_creation_input_tokens", &usage.cache_write_tokens)
+        .member("cache_read_input_tokens", &usage.cache_read_tokens)
+        .member("output_tokens", &usage.output_tokens)
+        .json()
+}
+
+/// RFC 3339 with milliseconds, as the runtime writes times.
+pub(crate) fn milliseconds(at: Timestamp) -> String {
+    let text = at.to_string();
+    match text.strip_suffix("000Z") {
+        Some(short) => format!("{short}Z"),
+        None => text,
+    }
+}
+
+pub(crate) fn is_uuid(text: &str) -> bool {
+    let is_dash = |position| [8, 13, 18, 23].contains(&position);
+    text.len() == 36
+        && text.bytes().enumerate().all(|(position, byte)| {
+            if is_dash(position) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        })
+}
+
+/// A UUID (version 8) that the same parts always give.
+pub(crate) fn derived_uuid(parts: &[&str]) -> String {
+    let mut digits = Digest::of(parts.join("\0").as_bytes()).to_hex();
+    digits.truncate(32);
+    digits.replace_range(12..13, "8");
+    digits.replace_range(16..17, "8");
+    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
+}
+
+fn hex(uuid: &str) -> String {
+    uuid.replace('-', "")
+}

@@ -1,0 +1,147 @@
+//! What every format can do.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use enjamb_core::conversation::{Conversation, Entry};
+
+use crate::fidelity::Encoded;
+use crate::framing::{Framing, Item, Piece, Unframed, Weight};
+use crate::inspection::{Damage, Inspection, Look};
+use crate::position::{FormatError, Position, Problem};
+
+/// A runtime's or a provider's way to write a conversation down.
+///
+/// Bytes are refused only when they lack the format's framing. Whatever the framing holds is kept: a record or a block
+/// that is not known becomes [`enjamb_core::conversation::Verbatim`] and is counted.
+pub trait Format: Sync {
+    /// The name that commits bear, such as `claude-code-v1`.
+    fn id(&self) -> &'static str;
+
+    fn framing(&self) -> Framing;
+
+    /// What the items of a delta say.
+    fn understand(&self, items: &[Item<'_>]) -> Reading;
+
+    /// A conversation in this format, and what became of each of its blocks.
+    fn encode(&self, conversation: &Conversation) -> Encoded;
+
+    /// What the runtime or the provider would object to if the conversation went on from here.
+    fn check(&self, reading: &Reading) -> Vec<Problem>;
+
+    fn content_type(&self) -> &'static str {
+        self.framing().content_type()
+    }
+
+    /// How many messages a commit says its delta has.
+    fn message_count(&self, reading: &Reading) -> u64 {
+        reading.conversation.message_count()
+    }
+
+    /// What the bytes say, damage included.
+    fn read(&self, bytes: &[u8]) -> Result<Reading, FormatError> {
+        let found = self.framing().items(bytes).map_err(|cause| not(self.id(), cause))?;
+        let mut reading = self.understand(&found.items);
+        reading.records = found.items.len() as u64;
+        reading.damage = found.damage;
+        Ok(reading)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Conversation, FormatError> {
+        Ok(self.read(bytes)?.conversation)
+    }
+
+    /// As [`Format::inspect_with`], tokens counted exactly and damage refused.
+    fn inspect(&self, delta: &[u8]) -> Result<Inspection, FormatError> {
+        self.inspect_with(delta, Look::default())
+    }
+
+    fn inspect_with(&self, delta: &[u8], look: Look) -> Result<Inspection, FormatError> {
+        let reading = self.read(delta)?;
+        match (look.damage, reading.damage.first()) {
+            (Damage::Refuse, Some(first)) => {
+                Err(FormatError { format: self.id(), position: first.at, reason: first.sentence.clone() })
+            }
+            (Damage::Refuse, None) | (Damage::Keep, _) => {
+                Ok(Inspection::of(self.message_count(&reading), reading, look.counting))
+            }
+        }
+    }
+
+    /// Everything that would keep the conversation from going on, damage included, in order of place.
+    fn validate(&self, bytes: &[u8]) -> Vec<Problem> {
+        match self.read(bytes) {
+            Ok(reading) => {
+                let mut problems = self.check(&reading);
+                problems.extend(reading.damage);
+                problems.sort_by_key(|problem| problem.at.offset());
+                problems
+            }
+            Err(FormatError { position, reason, .. }) => vec![Problem::error("malformed", position, reason)],
+        }
+    }
+
+    /// Offsets at which a delta may be cut so that both sides are deltas. The last is the end of the last item.
+    fn split(&self, bytes: &[u8]) -> Result<Vec<usize>, FormatError> {
+        self.framing().split(bytes).map_err(|cause| not(self.id(), cause))
+    }
+
+    /// The delta in parts that end at offsets that [`Format::split`] gave.
+    fn cut<'a>(&self, bytes: &'a [u8], ends: &[usize]) -> Result<Vec<Cow<'a, [u8]>>, FormatError> {
+        self.framing().cut(bytes, ends).map_err(|cause| not(self.id(), cause))
+    }
+
+    /// What a delta adds to the header of the whole.
+    fn weigh(&self, delta: &[u8]) -> Result<Weight, FormatError> {
+        self.framing().weigh(delta).map_err(|cause| not(self.id(), cause))
+    }
+
+    fn head(&self, total: Weight) -> Vec<u8> {
+        self.framing().head(total)
+    }
+
+    /// What to write for one delta after others of the given weight.
+    fn piece<'a>(&self, delta: &'a [u8], written: Weight) -> Result<Piece<'a>, FormatError> {
+        self.framing().piece(delta, written).map_err(|cause| not(self.id(), cause))
+    }
+
+    fn tail(&self) -> &'static [u8] {
+        self.framing().tail()
+    }
+}
+
+fn not(format: &'static str, Unframed { at, reason }: Unframed) -> FormatError {
+    FormatError { format, position: at, reason }
+}
+
+/// What a format made of a delta.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    pub conversation: Conversation,
+    /// Where each entry begins, in the order of the entries.
+    pub origins: Vec<Position>,
+    /// Kinds of records and blocks that the format does not know, and how many of each.
+    pub unknown: BTreeMap<String, u64>,
+    /// Items of the delta, messages or not.
+    pub records: u64,
+    /// Places that hold no item.
+    pub damage: Vec<Problem>,
+    /// What only this format's records tell and its [`Format::check`] needs.
+    pub findings: Vec<Problem>,
+}
+
+impl Reading {
+    pub(crate) fn push(&mut self, at: Position, entry: Entry) {
+        self.conversation.entries.push(entry);
+        self.origins.push(at);
+    }
+
+    pub(crate) fn count_unknown(&mut self, kind: impl Into<String>) {
+        *self.unknown.entry(kind.into()).or_default() += 1;
+    }
+
+    /// Entries with their places.
+    pub fn placed(&self) -> impl Iterator<Item = (Position, &Entry)> {
+        self.origins.iter().copied().zip(&self.conversation.entries)
+    }
+}

@@ -1,0 +1,110 @@
+//! Commits: chains walked in the index, words read from the log.
+
+use enjamb_core::chain::Stop;
+use enjamb_core::frame::{Body, ContextBody, ContextCommitted, ContextNoted, RawFrame};
+use enjamb_core::{CommitId, StreamId, Timestamp, limits};
+
+use super::{Look, SqliteLedger, Trouble};
+use crate::error::LedgerError;
+use crate::index::{CommitRow, commit_row};
+use crate::record::{FrameRecord, Record};
+use crate::{Link, Result, StoredCommit};
+
+type Looked<T> = std::result::Result<T, Trouble>;
+
+impl SqliteLedger {
+    pub(super) fn stored_commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
+        self.look(|look| {
+            let Some(row) = commit_row(&look.index, id)? else { return Ok(None) };
+            let (frame, commit) = committed(look, row.n)?;
+            let note = look.index.note(id)?;
+            let summary = match note.summary_n {
+                0 => commit.summary.clone(),
+                n => noted(look, n)?.summary,
+            };
+            let tags = match note.tags_n {
+                0 => Vec::new(),
+                n => noted(look, n)?.tags.unwrap_or_default(),
+            };
+            let summary = summary.filter(|summary| !summary.is_empty());
+            Ok(Some(StoredCommit { link: link(*id, &row), stream: frame.stream, seq: frame.seq, commit, summary, tags }))
+        })
+    }
+
+    pub(super) fn walk_chain(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        self.look(|look| {
+            let mut chain = Vec::new();
+            let mut next = Some(*tip);
+            while let Some(id) = next.filter(|_| chain.len() < limit) {
+                let Some(row) = commit_row(&look.index, &id)? else {
+                    return if chain.is_empty() { Ok(None) } else { Err(broken(&id).into()) };
+                };
+                if chain.len() >= limits::CHAIN_COMMITS_MAX {
+                    return Err(LedgerError::corrupt(tip.to_string(), "its chain has no end").into());
+                }
+                chain.push(link(id, &row));
+                next = row.parent.filter(|_| !stop.ends_at(&id, row.kind));
+            }
+            Ok(Some(chain))
+        })
+    }
+
+    pub(super) fn child_commits(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+        self.look(|look| {
+            let Some(row) = commit_row(&look.index, id)? else { return Ok(Vec::new()) };
+            ids(look, look.index.children(row.n)?)
+        })
+    }
+
+    pub(super) fn last_commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
+        self.look(|look| Ok(ids(look, look.index.at_or_before(principal, at)?.into_iter().collect())?.pop()))
+    }
+
+    pub(super) fn unsummarised_commits(&self, limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| ids(look, look.index.unsummarised(0, limit)?))
+    }
+}
+
+fn link(id: CommitId, row: &CommitRow) -> Link {
+    let CommitRow { parent, kind, generation, created_at, .. } = *row;
+    Link { id, parent, kind, generation, created_at }
+}
+
+fn ids(look: &Look<'_>, records: Vec<u64>) -> Looked<Vec<CommitId>> {
+    let parse = |n| {
+        let (_, commit) = committed(look, n)?;
+        commit.commit_id.parse().map_err(|_| misplaced(n, "names no commit").into())
+    };
+    records.into_iter().map(parse).collect()
+}
+
+fn committed(look: &Look<'_>, n: u64) -> Looked<(FrameRecord, ContextCommitted)> {
+    match context_frame(look, n)? {
+        (frame, ContextBody::ContextCommitted(commit)) => Ok((frame, commit)),
+        _ => Err(misplaced(n, "is no commit").into()),
+    }
+}
+
+fn noted(look: &Look<'_>, n: u64) -> Looked<ContextNoted> {
+    match context_frame(look, n)? {
+        (_, ContextBody::ContextNoted(note)) => Ok(note),
+        _ => Err(misplaced(n, "is no note").into()),
+    }
+}
+
+fn context_frame(look: &Look<'_>, n: u64) -> Looked<(FrameRecord, ContextBody)> {
+    let Record::Frame(frame) = look.records.record(n)? else { return Err(misplaced(n, "is no frame").into()) };
+    let decoded = RawFrame::parse(frame.json.clone()).and_then(|raw| raw.decode()).map_err(LedgerError::from)?;
+    match decoded.body {
+        Body::Context(body) => Ok((frame, body)),
+        _ => Err(misplaced(n, "is of another stream").into()),
+    }
+}
+
+fn misplaced(n: u64, what: &str) -> LedgerError {
+    LedgerError::corrupt(format!("record {n}"), format!("it {what}, though the index says so"))
+}
+
+fn broken(id: &CommitId) -> LedgerError {
+    LedgerError::corrupt(format!("commit {id}"), "a commit names it as its parent, but it is not there")
+}

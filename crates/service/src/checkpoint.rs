@@ -1,0 +1,184 @@
+//! Making commits: a delta and what it belongs to, stored together or not at all.
+
+use enjamb_core::chain::CommitKind;
+use enjamb_core::frame::{CommitType, ContextCommitted, Draft, Json, Trigger};
+use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp, limits};
+use enjamb_formats::{Look, Tokens};
+use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
+
+use crate::{PutOptions, Result, ServiceError, Store};
+
+/// A commit to make.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    pub parent: Option<CommitId>,
+    pub kind: CommitKind,
+    pub content: Content,
+    pub format: String,
+    pub principal: String,
+    /// What made it happen: `turn_boundary`, `tool_call`, `compaction`, `session_end` or `explicit`.
+    pub trigger: String,
+    pub template: Option<String>,
+    pub machine: Option<String>,
+    pub session_id: Option<String>,
+    pub ticket_id: Option<String>,
+    pub thread_id: Option<String>,
+    pub summary: Option<String>,
+    /// Other facts, as a JSON object: git branch, working directory, model.
+    pub attributes: Option<serde_json::Value>,
+    /// When it was made; now, if not given. The same commit with the same time is the same commit.
+    pub created_at: Option<Timestamp>,
+}
+
+/// The bytes of a delta, or where they are.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Bytes(Vec<u8>),
+    Stored(ArtifactId),
+}
+
+/// What became of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpointed {
+    pub id: CommitId,
+    pub artifact: ArtifactId,
+    pub messages: u64,
+    pub tokens: u64,
+    pub token_method: String,
+    /// The very same commit was there already.
+    pub known: bool,
+}
+
+/// A commit with its bytes, ready to be stored.
+struct Ready {
+    artifact: NewArtifact,
+    frame: NewFrame,
+    answer: Checkpointed,
+}
+
+impl Store {
+    /// Stores a commit and returns when it is on disk.
+    pub fn checkpoint(&self, request: Checkpoint) -> Result<Checkpointed> {
+        let ready = self.ready(request)?;
+        self.commit(vec![ready]).map(|mut answers| answers.remove(0))
+    }
+
+    /// Stores what a compaction replaces and the compaction itself in one batch: no reader sees one without the other.
+    pub fn checkpoint_compaction(&self, before: Checkpoint, compaction: Checkpoint) -> Result<[Checkpointed; 2]> {
+        let before = self.ready(before)?;
+        let compaction = self.ready(Checkpoint { parent: Some(before.answer.id), ..compaction })?;
+        let mut answers = self.commit(vec![before, compaction])?.into_iter();
+        match (answers.next(), answers.next()) {
+            (Some(before), Some(compaction)) => Ok([before, compaction]),
+            _ => Err(LedgerError::corrupt("a batch", "it was answered in part").into()),
+        }
+    }
+
+    fn commit(&self, ready: Vec<Ready>) -> Result<Vec<Checkpointed>> {
+        let mut batch = Batch::default();
+        let mut answers = Vec::new();
+        for Ready { artifact, frame, answer } in ready {
+            batch.artifacts.push(artifact);
+            batch.frames.push(frame);
+            answers.push(answer);
+        }
+        match self.ledger.append(batch) {
+            Ok(_) => Ok(answers),
+            // One batch is stored whole, so if its first commit is there, all of them are.
+            Err(error) if error.is_duplicate_commit() => {
+                answers.iter_mut().for_each(|answer| answer.known = true);
+                Ok(answers)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ready(&self, request: Checkpoint) -> Result<Ready> {
+        let now = self.env.now();
+        let created_at = request.created_at.unwrap_or(now).to_string();
+        let (artifact, counted) = self.take_content(&request)?;
+        let stream = StreamId::new(StreamKind::Context, &request.principal)?;
+        let parent = request.parent.map(|parent| parent.to_string());
+        let artifact_ref = artifact.id.to_string();
+        let template = request.template.clone().unwrap_or_default();
+        let id = CommitId::derive(parent.as_deref().unwrap_or_default(), &artifact_ref, &created_at, &template);
+        let body = ContextCommitted {
+            commit_id: id.to_string(),
+            version: 1,
+            parent,
+            commit_type: commit_type(request.kind),
+            artifact_ref,
+            format: request.format,
+            template: request.template,
+            principal: Some(request.principal),
+            machine: request.machine,
+            agent_session_id: request.session_id,
+            checkpoint: Trigger::from(request.trigger.as_str()),
+            ticket_id: request.ticket_id,
+            thread_id: request.thread_id,
+            summary: request.summary,
+            message_count: counted.messages,
+            token_count: counted.tokens,
+            token_method: Some(counted.method.clone()),
+            created_at,
+            attributes: request.attributes.map(Json::from),
+        };
+        let draft = Draft::of(&stream, &body.into())?;
+        let frame =
+            NewFrame { stream, draft, id: self.env.new_id(), timestamp_ms: now.as_millis(), expected_seq: None };
+        let answer = Checkpointed {
+            id,
+            artifact: artifact.id,
+            messages: counted.messages,
+            tokens: counted.tokens,
+            token_method: counted.method,
+            known: false,
+        };
+        Ok(Ready { artifact, frame, answer })
+    }
+
+    /// The artifact of the delta, and what is in it: counted, not believed.
+    fn take_content(&self, request: &Checkpoint) -> Result<(NewArtifact, Counted)> {
+        match &request.content {
+            Content::Bytes(bytes) => {
+                let counted = count(&request.format, bytes)?;
+                if bytes.len() <= limits::ARTIFACT_INLINE_BYTES_MAX {
+                    return Ok((NewArtifact::from_bytes(bytes.clone()), counted));
+                }
+                let stored = self.put(&mut bytes.as_slice(), &PutOptions::default())?;
+                Ok((NewArtifact { id: stored.id, bytes: None }, counted))
+            }
+            Content::Stored(id) => {
+                self.artifact(id)?;
+                let counted = count(&request.format, &self.get_small(id)?)?;
+                Ok((NewArtifact { id: *id, bytes: None }, counted))
+            }
+        }
+    }
+}
+
+/// What a delta holds.
+struct Counted {
+    messages: u64,
+    tokens: u64,
+    method: String,
+}
+
+/// Lets the format look at the bytes. A format that is not known is kept all the same: someone may know it later.
+fn count(format: &str, bytes: &[u8]) -> Result<Counted> {
+    let Some(known) = enjamb_formats::by_id(format) else {
+        let Tokens { count, method } = Tokens::guess(bytes.len());
+        return Ok(Counted { messages: 0, tokens: count, method: method.to_string() });
+    };
+    let inspection = known.inspect_with(bytes, Look::default()).map_err(ServiceError::from)?;
+    let Tokens { count, method } = inspection.tokens;
+    Ok(Counted { messages: inspection.messages, tokens: count, method: method.to_string() })
+}
+
+fn commit_type(kind: CommitKind) -> CommitType {
+    match kind {
+        CommitKind::Delta => CommitType::Delta,
+        CommitKind::Compaction => CommitType::Compaction,
+        CommitKind::Snapshot => CommitType::Snapshot,
+    }
+}
