@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask <chore>`. One file a chore, and one row in [`CHORES`].
 
+mod bench;
 mod check;
 mod ci;
 mod command;
@@ -26,6 +27,12 @@ const CHORES: &[Chore] = &[
         run: test::run,
     },
     Chore { name: "check", arguments: "", about: "Formatting, lints, documentation, dependencies", run: check::run },
+    Chore {
+        name: "bench",
+        arguments: "[WORKLOAD…]",
+        about: "Measure the release binary against other ways; --rounds N, --harness DIR (docs/BENCHMARKS.md)",
+        run: bench::run,
+    },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];
 

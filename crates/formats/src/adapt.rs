@@ -6,6 +6,7 @@
 use enjamb_core::Json;
 use enjamb_core::conversation::{
     Block, Conversation, Entry, Image, ImageSource, Reasoning, Role, Standing, ToolCall, ToolResult, Verbatim,
+    attribute,
 };
 
 use crate::fidelity::{Encoded, Fate, Outcome};
@@ -73,19 +74,33 @@ impl Palette {
 
     pub(crate) fn encode(&self, source: &Conversation, write: impl FnOnce(&[Entry]) -> Vec<u8>) -> Encoded {
         let mut ledger = Vec::with_capacity(source.entries.len());
+        let is_blind = self.is_blind(source);
         let entries: Vec<Entry> = source
             .entries
             .iter()
             .enumerate()
-            .filter_map(|(index, entry)| self.entry(index, entry, &mut ledger))
+            .filter_map(|(index, entry)| self.entry(index, entry, is_blind, &mut ledger))
             .collect();
         Encoded { bytes: write(&entries), ledger }
     }
 
-    fn entry(&self, index: usize, source: &Entry, ledger: &mut Vec<Fate>) -> Option<Entry> {
+    /// True when the last compaction left a summary that only its provider can read. Whoever else goes on from there
+    /// needs the history that it stands for.
+    fn is_blind(&self, source: &Conversation) -> bool {
+        let is_compaction = |entry: &&Entry| entry.blocks.iter().any(|block| matches!(block, Block::Compaction { .. }));
+        let Some(last) = source.entries.iter().rev().find(is_compaction) else { return false };
+        let is_foreign = |block: &Block| block.as_verbatim().is_some_and(|verbatim| !self.owns(verbatim));
+        last.blocks.iter().any(is_empty_compaction) && last.blocks.iter().any(is_foreign)
+    }
+
+    fn entry(&self, index: usize, source: &Entry, is_blind: bool, ledger: &mut Vec<Fate>) -> Option<Entry> {
         let mut blocks = Vec::with_capacity(source.blocks.len());
         for (block, found) in source.blocks.iter().enumerate() {
-            let (written, outcome, reason) = self.placed(source, found);
+            let seen = if is_blind { without_compaction(source, found) } else { None };
+            let (written, outcome, reason) = match seen {
+                Some(objection) => dropped(objection),
+                None => self.placed(source, found, is_blind),
+            };
             ledger.push(Fate { entry: index, block, outcome, reason });
             blocks.extend(written);
         }
@@ -96,8 +111,9 @@ impl Palette {
     }
 
     /// The block as it stands in its entry.
-    fn placed(&self, entry: &Entry, block: &Block) -> Placed {
-        if let Some(reason) = self.objection(entry.standing) {
+    fn placed(&self, entry: &Entry, block: &Block, is_blind: bool) -> Placed {
+        let is_restored = is_blind && entry.standing == Standing::Compacted;
+        if let Some(reason) = self.objection(entry.standing).filter(|_| !is_restored) {
             return dropped(reason);
         }
         let placed = self.block(block);
@@ -210,6 +226,21 @@ impl Palette {
 
     fn id(&self, id: &str) -> String {
         if self.any_id { id.to_owned() } else { plain_id(id) }
+    }
+}
+
+fn is_empty_compaction(block: &Block) -> bool {
+    matches!(block, Block::Compaction { summary } if summary.trim().is_empty())
+}
+
+/// Why a block has no place in a history that is told as if it had not been compacted.
+fn without_compaction(entry: &Entry, block: &Block) -> Option<&'static str> {
+    if entry.attribute(attribute::COPIED).is_some() {
+        Some("repeats an earlier message")
+    } else if is_empty_compaction(block) {
+        Some("a summary that only its provider can read")
+    } else {
+        None
     }
 }
 

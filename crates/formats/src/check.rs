@@ -28,6 +28,21 @@ pub(crate) fn anthropic(reading: &Reading) -> Vec<Problem> {
     problems
 }
 
+/// Everything that the Responses API asks of items.
+pub(crate) fn responses(reading: &Reading) -> Vec<Problem> {
+    let mut problems = pairing(reading);
+    for (at, entry) in seen(reading) {
+        let thoughts = entry.blocks.iter().filter(|block| is_foreign(block));
+        problems.extend(thoughts.map(|_| Problem::error("thinking-foreign", at, "A reasoning item is another provider's.")));
+    }
+    problems
+}
+
+fn is_foreign(block: &Block) -> bool {
+    let Block::Reasoning(Reasoning { provider: Some(provider), .. }) = block else { return false };
+    provider != crate::responses::PROVIDER
+}
+
 /// Every call has one answer, after it, and every answer a call before it.
 pub(crate) fn pairing(reading: &Reading) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -14,7 +14,7 @@ use crate::position::{Position, Problem};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Framing {
-    /// One JSON object a line.
+    /// One JSON value a line.
     JsonLines,
     /// One JSON array.
     JsonArray,

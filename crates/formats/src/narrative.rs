@@ -154,8 +154,14 @@ fn shortened(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(bytes_max);
-    format!("{}\n[… {} more bytes]", &text[..end], text.len() - end)
+    let start = beginning(text, bytes_max);
+    format!("{start}\n[… {} more bytes]", text.len() - start.len())
+}
+
+/// The longest beginning of a text that has at most so many bytes.
+pub(crate) fn beginning(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 fn quoted(text: &str) -> String {

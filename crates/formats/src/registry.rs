@@ -4,15 +4,18 @@ use crate::anthropic::{self, AnthropicMessages};
 use crate::bureau_agent::{self, BureauAgent};
 use crate::chat::{self, OpenAiChat};
 use crate::claude_code::{self, ClaudeCode};
+use crate::codex::{self, Codex};
 use crate::events::{self, Events};
 use crate::format::Format;
+use crate::frames::{self, Frames};
 use crate::generic::{self, Generic};
+use crate::responses::{self, OpenResponses};
 
 static FORMATS: &[&dyn Format] =
-    &[&AnthropicMessages, &BureauAgent, &ClaudeCode, &Events, &Generic, &OpenAiChat];
+    &[&AnthropicMessages, &BureauAgent, &ClaudeCode, &Codex, &Events, &Frames, &Generic, &OpenResponses, &OpenAiChat];
 
 pub(crate) const IDS: &[&str] =
-    &[anthropic::ID, bureau_agent::ID, claude_code::ID, events::ID, generic::ID, chat::ID];
+    &[anthropic::ID, bureau_agent::ID, claude_code::ID, codex::ID, events::ID, frames::ID, generic::ID, responses::ID, chat::ID];
 
 /// Every format, by name.
 pub fn all() -> &'static [&'static dyn Format] {

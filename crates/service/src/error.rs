@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use enjamb_core::frame::FrameError;
-use enjamb_core::{ArtifactId, ErrorKind, ParseIdError, ParseStreamError, StreamId};
+use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamError, StreamId};
+use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
 /// What a text stands for that is no id, nor the name of anything.
@@ -33,6 +34,12 @@ pub enum ServiceError {
     DigestMismatch { expected: ArtifactId, found: ArtifactId },
     #[error("tag {name} names {actual}, not {expected}")]
     TagMoved { name: String, expected: String, actual: String },
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error("no format {0}")]
+    UnknownFormat(String),
+    #[error("{stop} is not an ancestor of {tip}")]
+    NotAnAncestor { stop: CommitId, tip: CommitId },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
     #[error("{}: {source}", path.display())]
@@ -50,6 +57,8 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
+            Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
+            Self::UnknownFormat(_) => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
             Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } => ErrorKind::Ambiguous,
@@ -77,6 +86,9 @@ impl ServiceError {
             Self::Ambiguous { .. } => "ambiguous-id",
             Self::DigestMismatch { .. } => "hash-mismatch",
             Self::TagMoved { .. } => "ref-moved",
+            Self::Format(_) => "malformed-delta",
+            Self::UnknownFormat(_) => "unsupported-format",
+            Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
             Self::File { .. } => "file-error",
             Self::BadFile { .. } => "bad-file",
@@ -105,6 +117,11 @@ impl ServiceError {
             Self::Ambiguous { .. } => Some("type one more digit".into()),
             Self::UnknownStream(_) => Some("enjamb streams".into()),
             Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
+            Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
+            Self::UnknownFormat(_) => {
+                let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
+                Some(format!("known formats: {}", ids.join(", ")))
+            }
             Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
             Self::Unknown { what: UNNAMED, .. } => Some("enjamb tag    and enjamb artifacts list what there is".into()),
             Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),

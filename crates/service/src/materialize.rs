@@ -9,7 +9,7 @@ use enjamb_core::chain::{self, Stop};
 use enjamb_core::conversation::Conversation;
 use enjamb_core::{ArtifactId, CommitId, limits};
 use enjamb_formats::{Format, FidelityLedger, Framing, Joiner, JoinError, Tier, Weight, narrative};
-use enjamb_ledger::{Ledger, LedgerError, StoredCommit};
+use enjamb_ledger::{LedgerError, StoredCommit};
 
 use crate::{Result, ServiceError, Store};
 
@@ -126,7 +126,7 @@ impl Store {
     fn translate(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
         let encoded = format.encode(&self.conversation(parts)?);
         out(&encoded.bytes).map_err(LedgerError::Output)?;
-        Ok(materialized(encoded.ledger.tier(), format.id(), Some(encoded.ledger)))
+        Ok(materialized(Tier::Mapped, format.id(), Some(encoded.fidelity())))
     }
 
     fn narrate(&self, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {

@@ -3,7 +3,7 @@
 //! Payloads are JSON text; [`frame`] makes a frame of one, whose id and time are always the same, so that two ledgers
 //! that are given the same frames hold the same bytes. Where a test cares, it sets the fields of [`NewFrame`] itself.
 
-use enjamb_core::{ArtifactId, Draft, StreamId};
+use enjamb_core::{ArtifactId, CommitId, Draft, StreamId};
 use enjamb_ledger::{Appended, Batch, Ledger, LedgerError, NewArtifact, NewFrame, Result};
 
 /// The time of frames that do not say another.
@@ -110,4 +110,29 @@ pub fn dropped(id: &ArtifactId) -> String {
 pub fn written(id: &ArtifactId) -> String {
     let hex = id.to_hex();
     format!(r#"{{"type":"artifact_written","artifact_id":"{hex}","kind":"bundle","bytes":1,"digest":"{hex}"}}"#)
+}
+
+/// A commit of an artifact that need not be there. Its id follows from parent, artifact and time.
+pub fn committed(parent: Option<&CommitId>, kind: &str, artifact: &str, created_at: &str) -> (CommitId, String) {
+    let text = parent.map(CommitId::to_string).unwrap_or_default();
+    let id = CommitId::derive(&text, artifact, created_at, "");
+    let parent = if text.is_empty() { String::new() } else { format!(r#""parent":"{text}","#) };
+    let payload = format!(
+        r#"{{"type":"context_committed","commit_id":"{id}","version":1,{parent}"commit_type":"{kind}","artifact_ref":"{artifact}","format":"events-v1","checkpoint":"explicit","message_count":0,"token_count":0,"created_at":"{created_at}"}}"#
+    );
+    (id, payload)
+}
+
+/// New words about a commit.
+pub fn noted(id: &CommitId, summary: &str) -> String {
+    format!(r#"{{"type":"context_noted","commit_id":"{id}","summary":"{summary}","actor_id":"a","origin":"test"}}"#)
+}
+
+/// A ref moves from `previous` to `to`.
+pub fn ref_moved(name: &str, to: Option<&CommitId>, previous: Option<&CommitId>) -> String {
+    let text = |id: Option<&CommitId>| id.map_or_else(|| "null".to_owned(), |id| format!(r#""{id}""#));
+    let (to, previous) = (text(to), text(previous));
+    format!(
+        r#"{{"type":"context_ref_moved","name":"{name}","commit_id":{to},"previous":{previous},"actor_id":"a","origin":"test"}}"#
+    )
 }

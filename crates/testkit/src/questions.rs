@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use enjamb_core::chain::Stop;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, Digest, StreamId};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use enjamb_ledger::{Ledger, Result, StreamOrder};
 
 use crate::make;
@@ -33,6 +34,13 @@ pub enum Question {
     Middle(ArtifactId),
     Marks(Scope, MarkKey),
     Mark(Scope, MarkKey),
+    Commits,
+    Commit(CommitId),
+    Children(CommitId),
+    /// The chain of a commit, to its root or to where a conversation can begin.
+    Chain(CommitId, bool),
+    CommitAt(StreamId, Timestamp),
+    Unsummarised,
 }
 
 /// Every question that the ledger's own contents give rise to, and some about what it does not hold.
@@ -62,6 +70,26 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
         all.push(Question::Mark(Scope::Store, MarkKey::Condemned(id)));
     }
     all.extend(store_marks().map(|key| Question::Marks(Scope::Store, key)));
+    all.extend(about_commits(ledger)?);
+    Ok(all)
+}
+
+fn about_commits(ledger: &dyn Ledger) -> Result<Vec<Question>> {
+    let mut all = vec![Question::Commits, Question::Unsummarised];
+    for id in ledger.commits(&[0; 16], &[0xff; 16], ALL)?.into_iter().chain([CommitId::from_bytes([7; 16])]) {
+        all.extend([
+            Question::Commit(id),
+            Question::Children(id),
+            Question::Chain(id, true),
+            Question::Chain(id, false),
+        ]);
+        all.push(Question::Mark(Scope::Store, MarkKey::Commit(id)));
+    }
+    for summary in ledger.streams(Some("context"), StreamOrder::Name, ALL)? {
+        let instants = ["1999-12-31T23:59:59Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:03Z", "2030-01-01T00:00:00Z"];
+        let instants = instants.map(|text| text.parse().expect("an instant"));
+        all.extend(instants.map(|at| Question::CommitAt(summary.stream.clone(), at)));
+    }
     Ok(all)
 }
 
@@ -87,7 +115,6 @@ fn store_marks() -> impl Iterator<Item = MarkKey> {
         MarkKey::Policy(any),
         MarkKey::Condemned(any),
         MarkKey::Dropped(any),
-        MarkKey::Commit(CommitId::from_bytes([0; 16])),
     ]
     .into_iter()
 }
@@ -110,6 +137,15 @@ impl Question {
             Self::Middle(id) => middle(ledger, id)?,
             Self::Marks(scope, like) => lines(ledger.marks(scope, like)?),
             Self::Mark(scope, key) => format!("{:?}", ledger.mark(scope, key)?),
+            Self::Commits => lines(ledger.commits(&[0; 16], &[0xff; 16], ALL)?),
+            Self::Commit(id) => format!("{:?}", ledger.commit(id)?),
+            Self::Children(id) => lines(ledger.children(id)?),
+            Self::Chain(id, to_root) => {
+                let stop = if *to_root { Stop::Root } else { Stop::Compaction };
+                format!("{:?}", ledger.walk(id, &stop, ALL)?)
+            }
+            Self::CommitAt(stream, at) => format!("{:?}", ledger.commit_at(stream, *at)?),
+            Self::Unsummarised => lines(ledger.unsummarised(ALL)?),
         })
     }
 

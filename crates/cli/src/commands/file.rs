@@ -21,7 +21,7 @@ pub fn open(path: &Path) -> Result<File> {
 }
 
 /// Writes a new file. Until all of it is written nothing has its name, and what has it already is left alone.
-pub fn create(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+pub fn create<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
     if path.symlink_metadata().is_ok() {
         return Err(failed(path, ErrorKind::AlreadyExists.into()));
     }
@@ -31,10 +31,10 @@ pub fn create(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> 
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let file = builder.prefix(".enjamb-").tempfile_in(dir).map_err(|source| failed(dir, source))?;
     let mut out = BufWriter::with_capacity(1 << 18, file);
-    write(&mut out)?;
+    let written = write(&mut out)?;
     let file = out.into_inner().map_err(|error| failed(path, error.into_error()))?;
     file.persist_noclobber(path).map_err(|error| failed(path, error.error))?;
-    Ok(())
+    Ok(written)
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Failure {

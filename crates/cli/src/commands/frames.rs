@@ -16,7 +16,7 @@ use crate::text::{bytes, plural};
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Example:\n  enjamb frames session/s1\n  enjamb frames session/s1 --from 10 -n 5\n  \
-    enjamb frames continuity/main --follow")]
+    enjamb frames continuity/main --follow\n\nWith --json, each frame is a document on a line of its own.")]
 pub struct Frames {
     #[command(subcommand)]
     exchange: Option<Exchange>,

@@ -4,21 +4,30 @@ mod append;
 mod artifacts;
 mod backup;
 mod bench;
+mod checkpoint;
 mod completions;
 mod demo;
+mod diff;
 mod doctor;
+mod fork;
 mod file;
 mod frames;
 mod gc;
 mod get;
 mod init;
+mod log;
 mod maintain;
 mod man;
+mod materialize;
+mod note;
 mod pin;
 mod put;
+mod resolve;
 mod restore;
+mod show;
 mod status;
 mod streams;
+mod summarize;
 mod tag;
 mod verify;
 
@@ -70,6 +79,26 @@ pub enum Command {
     Init(init::Init),
     /// Show the state of the store
     Status(status::Status),
+    /// Commit what an agent knows now
+    Checkpoint(checkpoint::Checkpoint),
+    /// Show history, newest first
+    Log(log::Log),
+    /// Show one commit
+    Show(show::Show),
+    /// Write the conversation that a chain of commits holds
+    Materialize(materialize::Materialize),
+    /// Name a commit to go on from
+    Fork(fork::Fork),
+    /// List names of commits
+    Refs(fork::Refs),
+    /// Compare two contexts
+    Diff(diff::Diff),
+    /// Say something about a commit
+    Note(note::Note),
+    /// Find what someone knew at some time
+    Resolve(resolve::Resolve),
+    /// Sum up commits that have no summary
+    Summarize(summarize::Summarize),
     /// Append frames to a stream
     Append(append::Append),
     /// Read a stream, follow it, or exchange frames as files
@@ -156,6 +185,16 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
     match cli.command.unwrap_or(Command::Status(status::Status::default())) {
         Command::Init(init) => init.run(context),
         Command::Status(status) => status.run(context),
+        Command::Checkpoint(checkpoint) => checkpoint.run(context),
+        Command::Log(log) => log.run(context),
+        Command::Show(show) => show.run(context),
+        Command::Materialize(materialize) => materialize.run(context),
+        Command::Fork(fork) => fork.run(context),
+        Command::Refs(refs) => refs.run(context),
+        Command::Diff(diff) => diff.run(context),
+        Command::Note(note) => note.run(context),
+        Command::Resolve(resolve) => resolve.run(context),
+        Command::Summarize(summarize) => summarize.run(context),
         Command::Append(append) => append.run(context),
         Command::Frames(frames) => frames.run(context),
         Command::Streams(streams) => streams.run(context),

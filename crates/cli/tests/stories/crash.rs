@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -195,7 +196,17 @@ fn kill_one(dir: &Path, round: u64, after: Duration, tally: &mut Tally) {
         .spawn()
         .expect("the child starts");
     let stderr = child.stderr.take().expect("a pipe");
-    let listener = thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).collect::<Vec<_>>());
+    let (speaks, spoken) = mpsc::channel();
+    let listener = thread::spawn(move || {
+        let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        // Once the parent knows, nobody receives.
+        lines.inspect(|_| _ = speaks.send(())).collect::<Vec<_>>()
+    });
+    // One kill in four may land while the store is opened; the others wait until the child is at work.
+    if !round.is_multiple_of(4) {
+        let _ = spoken.recv_timeout(CHILD_LIFE);
+    }
+    drop(spoken);
     thread::sleep(after);
     child.kill().expect("the child is there to be killed");
     child.wait().expect("the child ends");

@@ -112,8 +112,8 @@ fn a_store_that_cannot_be_written() {
     assert_eq!(enjamb.append("session/s", r#"{"type":"x"}"#), 1, "nothing was stored, and all is well again");
 }
 
-/// Feeds a command hundreds of megabytes without an end of line, and returns its answer and its peak of memory in MiB.
-fn feed_endlessly(enjamb: &Enjamb, arguments: &[&str]) -> (Answer, u64) {
+/// Feeds a command so many MiB without an end of line, and returns its answer and its peak of memory in MiB.
+fn feed_endlessly(enjamb: &Enjamb, arguments: &[&str], mib: u32) -> (Answer, u64) {
     let mut command = enjamb.command(arguments);
     command.stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -123,7 +123,7 @@ fn feed_endlessly(enjamb: &Enjamb, arguments: &[&str]) -> (Answer, u64) {
         scope.spawn(move || {
             let block = vec![b'x'; 1 << 20];
             // The command stops reading at its limit.
-            (0..300).try_for_each(|_| input.write_all(&block))
+            (0..mib).try_for_each(|_| input.write_all(&block))
         });
         (finish(child), peak.join().unwrap())
     })
@@ -132,7 +132,7 @@ fn feed_endlessly(enjamb: &Enjamb, arguments: &[&str]) -> (Answer, u64) {
 #[test]
 fn a_frame_without_end_is_refused_at_the_limit() {
     let enjamb = Enjamb::with_store();
-    let (answer, peak_mib) = feed_endlessly(&enjamb, &["append", "session/s"]);
+    let (answer, peak_mib) = feed_endlessly(&enjamb, &["append", "session/s"], 1_000);
     println!("peak {peak_mib} MiB");
     check(&answer.exits(2).err(), "error: line 1: frame has [..] bytes: expected at most 1048576; [..] an artifact\n");
     assert!(peak_mib < 150, "{peak_mib} MiB");
@@ -141,7 +141,7 @@ fn a_frame_without_end_is_refused_at_the_limit() {
 #[test]
 fn an_import_of_one_endless_line_keeps_it_in_bounded_memory() {
     let enjamb = Enjamb::with_store();
-    let (answer, peak_mib) = feed_endlessly(&enjamb, &["frames", "import", "-"]);
+    let (answer, peak_mib) = feed_endlessly(&enjamb, &["frames", "import", "-"], 300);
     println!("peak {peak_mib} MiB");
     check(&answer.exits(10).out(), "1 line of 315 MB: 0 appended, 0 here already\nart-[..]\n");
     assert!(peak_mib < 150, "{peak_mib} MiB");

@@ -6,11 +6,12 @@
 use std::collections::HashSet;
 
 use enjamb_core::conversation::{Block, Entry, Raw, Role, Usage, Verbatim, attribute};
-use enjamb_core::{Digest, Json, Timestamp};
+use enjamb_core::{Json, Timestamp};
 
 use super::ID;
 use crate::adapt::merged;
 use crate::anthropic::{array, raw_json, write_block, write_content};
+use crate::derived::{derived_uuid, is_uuid, milliseconds};
 use crate::json::{self, Object, Writer};
 
 pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
@@ -190,32 +191,6 @@ fn usage_json(usage: Usage) -> Json {
         .member("cache_read_input_tokens", &usage.cache_read_tokens)
         .member("output_tokens", &usage.output_tokens)
         .json()
-}
-
-/// RFC 3339 with milliseconds, as the runtime writes times.
-pub(crate) fn milliseconds(at: Timestamp) -> String {
-    let text = at.to_string();
-    match text.strip_suffix("000Z") {
-        Some(short) => format!("{short}Z"),
-        None => text,
-    }
-}
-
-pub(crate) fn is_uuid(text: &str) -> bool {
-    let is_dash = |position| [8, 13, 18, 23].contains(&position);
-    text.len() == 36
-        && text.bytes().enumerate().all(|(position, byte)| {
-            if is_dash(position) { byte == b'-' } else { byte.is_ascii_hexdigit() }
-        })
-}
-
-/// A UUID (version 8) that the same parts always give.
-pub(crate) fn derived_uuid(parts: &[&str]) -> String {
-    let mut digits = Digest::of(parts.join("\0").as_bytes()).to_hex();
-    digits.truncate(32);
-    digits.replace_range(12..13, "8");
-    digits.replace_range(16..17, "8");
-    format!("{}-{}-{}-{}-{}", &digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..])
 }
 
 fn hex(uuid: &str) -> String {

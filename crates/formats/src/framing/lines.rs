@@ -1,7 +1,7 @@
-//! Lines of JSON: one object each, told apart by newlines alone, so that a damaged line never hides its neighbours.
+//! Lines of JSON: one value each, told apart by newlines alone, so that a damaged line never hides its neighbours.
 //!
-//! Real files have what a strict reader would refuse: two objects on one line where a session was continued from a copy
-//! without its last newline, a hole of NULs where a machine went down, a last line cut off. Objects that can be read are
+//! Real files have what a strict reader would refuse: two values on one line where a session was continued from a copy
+//! without its last newline, a hole of NULs where a machine went down, a last line cut off. Values that can be read are
 //! items; everything else is damage, with its place.
 
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
     fn read(&self, found: &mut Items<'a>) {
         let sound = self.without_nuls(found);
         match std::str::from_utf8(sound) {
-            Ok(text) => self.read_objects(sound, text, found),
+            Ok(text) => self.read_values(sound, text, found),
             Err(cause) => {
                 self.damaged(found, sound, cause.valid_up_to(), "holds bytes that are not UTF-8");
                 self.read_lossily(sound, found);
@@ -76,19 +76,18 @@ impl<'a> Line<'a> {
         &self.bytes[first..last]
     }
 
-    fn read_objects(&self, sound: &'a [u8], text: &'a str, found: &mut Items<'a>) {
+    fn read_values(&self, sound: &'a [u8], text: &'a str, found: &mut Items<'a>) {
         let base = offset_in(self.bytes, sound);
         let mut rest = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         loop {
             let begun = rest.byte_offset();
             match rest.next() {
                 None => return,
-                Some(Ok(value)) if value.get().starts_with('{') => {
+                Some(Ok(value)) => {
                     let start = self.start + base + offset_in(sound, value.get().as_bytes());
                     let range = start..start + value.get().len();
                     found.items.push(Item { at: self.at(start), range, content: Content::Json(value.get().into()) });
                 }
-                Some(Ok(_)) => self.damaged(found, sound, begun, "holds a value that is not a JSON object"),
                 Some(Err(cause)) => {
                     self.damaged(found, sound, begun, &format!("is not JSON: {}", cause_of(&cause)));
                     return;
@@ -100,8 +99,7 @@ impl<'a> Line<'a> {
     /// What is left when the bytes that are no text are replaced may still be read.
     fn read_lossily(&self, sound: &'a [u8], found: &mut Items<'a>) {
         let text = String::from_utf8_lossy(sound).into_owned();
-        let is_object = text.starts_with('{') && serde_json::from_str::<&RawValue>(&text).is_ok();
-        if is_object {
+        if serde_json::from_str::<&RawValue>(&text).is_ok() {
             let start = self.start + offset_in(self.bytes, sound);
             let content = Content::Json(Cow::Owned(text));
             found.items.push(Item { at: self.at(start), range: start..start + sound.len(), content });

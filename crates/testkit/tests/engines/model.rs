@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use enjamb_core::{ArtifactId, ErrorKind, StreamId};
+use enjamb_core::{ArtifactId, CommitId, ErrorKind, StreamId};
 use enjamb_ledger::{Appended, Batch, Ledger, LedgerError, MemoryLedger, NewArtifact, NewFrame, SqliteLedger};
 use enjamb_testkit::make::{self, stream};
 use enjamb_testkit::questions::{Question, assert_same, fingerprint};
@@ -68,6 +68,9 @@ enum Payload {
     Dropped(u8),
     Written(u8),
     Mention(u8),
+    Committed(u8),
+    Noted(u8, bool),
+    RefMoved(u8, Option<u8>, Option<u8>),
     OwnSeq(u8),
     Unknown,
     Malformed,
@@ -80,6 +83,22 @@ fn content(number: u8) -> Vec<u8> {
 
 fn id(number: u8) -> ArtifactId {
     ArtifactId::of(&content(number))
+}
+
+/// Parent and kind of each commit. The fourth has one that is never there.
+const COMMITS: [(Option<u8>, &str); 6] = [
+    (None, "delta"),
+    (Some(0), "delta"),
+    (Some(1), "compaction"),
+    (Some(9), "delta"),
+    (Some(1), "snapshot"),
+    (None, "compaction"),
+];
+
+fn committed(number: u8) -> (CommitId, String) {
+    let (parent, kind) = COMMITS.get(usize::from(number)).copied().unwrap_or((None, "delta"));
+    let parent = parent.map(|parent| committed(parent).0);
+    make::committed(parent.as_ref(), kind, "art-1", &format!("2026-01-01T00:00:0{}Z", number % 3))
 }
 
 impl Payload {
@@ -98,6 +117,12 @@ impl Payload {
             Self::Dropped(number) => make::dropped(&id(*number)),
             Self::Written(number) => make::written(&id(*number)),
             Self::Mention(number) => make::output(&id(*number).to_hex()),
+            Self::Committed(number) => committed(*number).1,
+            Self::Noted(number, with_words) => make::noted(&committed(*number).0, if *with_words { "so" } else { "" }),
+            Self::RefMoved(name, to, previous) => {
+                let id = |number: &Option<u8>| number.map(|number| committed(number).0);
+                make::ref_moved(&name.to_string(), id(to).as_ref(), id(previous).as_ref())
+            }
             Self::OwnSeq(seq) => format!(r#"{{"type":"odd", "seq":{seq}}}"#),
             Self::Unknown => r#"{ "type":"from_the_future","x":[1.0]}"#.to_owned(),
             Self::Malformed => r#"{"type":"session_ended"}"#.to_owned(),
@@ -111,6 +136,7 @@ impl Payload {
                 stream(&format!("continuity/{number}"))
             }
             Self::Tagged(..) | Self::Condemned(_) | Self::Dropped(_) | Self::Written(_) => StreamId::artifacts(),
+            Self::Committed(_) | Self::Noted(..) | Self::RefMoved(..) => stream(&format!("context/{number}")),
             Self::Unknown => stream(&format!("wild/{number}")),
             Self::Output(_)
             | Self::SessionEnded
@@ -163,6 +189,10 @@ fn payloads() -> impl Strategy<Value = Payload> {
         4 => few().prop_map(Payload::Dropped),
         1 => few().prop_map(Payload::Written),
         1 => few().prop_map(Payload::Mention),
+        6 => (0..6u8).prop_map(Payload::Committed),
+        2 => (0..6u8, any::<bool>()).prop_map(|(number, with_words)| Payload::Noted(number, with_words)),
+        2 => (0..2u8, proptest::option::of(0..2u8), proptest::option::of(0..2u8))
+            .prop_map(|(name, to, previous)| Payload::RefMoved(name, to, previous)),
         1 => few().prop_map(Payload::OwnSeq),
         2 => Just(Payload::Unknown),
         1 => Just(Payload::Malformed),

@@ -37,13 +37,13 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Result<String, Problem> {
     match words {
-        ["append", dir, n, bytes] => Ok(raw::append(&fresh(dir)?, n.parse()?, bytes.parse()?)?.to_json()),
+        ["append", dir, n, bytes] => Ok(raw::append(&fresh(dir)?, n.parse()?, bytes.parse()?)?.into_json()),
         ["group", dir, n, bytes, writers] => {
-            Ok(raw::group(&fresh(dir)?, n.parse()?, bytes.parse()?, writers.parse()?)?.to_json())
+            Ok(raw::group(&fresh(dir)?, n.parse()?, bytes.parse()?, writers.parse()?)?.into_json())
         }
         ["sqlite", dir, frames, n, writers] => {
             let deltas = material::read_deltas(Path::new(frames))?;
-            Ok(sqlite::insert(&fresh(dir)?, &deltas, n.parse()?, writers.parse()?)?.to_json())
+            Ok(sqlite::insert(&fresh(dir)?, &deltas, n.parse()?, writers.parse()?)?.into_json())
         }
         ["deltas", file, count, bytes] => material::write_deltas(Path::new(file), count.parse()?, bytes.parse()?),
         ["transcripts", dir, bytes] => material::write_transcripts(&fresh(dir)?, bytes.parse()?),

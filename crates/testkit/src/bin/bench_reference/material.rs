@@ -153,7 +153,7 @@ impl Writer {
         let bytes = (dice.log_normal(7.1, 1.05).clamp(300.0, 20_000.0) as usize).saturating_sub(400).max(20);
         match index % 4 {
             3 => self.tool_result(dice, bytes),
-            0 if index % 8 == 0 => {
+            0 if index.is_multiple_of(8) => {
                 let text = escaped(&self.text(dice, bytes));
                 format!(r#""type":"user","message":{{"role":"user","content":"{text}"}}"#)
             }

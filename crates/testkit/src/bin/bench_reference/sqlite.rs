@@ -15,7 +15,8 @@ const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS ci ON c(chain, seq);
     CREATE INDEX IF NOT EXISTS cp ON c(principal, ts);
 ";
-const INSERT: &str = "INSERT INTO c(ctx, chain, seq, parent, principal, ts, meta, delta) VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
+const INSERT: &str =
+    "INSERT INTO c(ctx, chain, seq, parent, principal, ts, meta, delta) VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Many connections wait for each other with growing naps, so each writes only a few rows.
 const ROWS_PER_WRITER_MAX: usize = 20;

@@ -25,7 +25,7 @@ impl Took {
         Self { whole, each: runs.into_iter().flat_map(|run| run.each).collect() }
     }
 
-    pub(crate) fn to_json(mut self) -> String {
+    pub(crate) fn into_json(mut self) -> String {
         self.each.sort_unstable();
         let (seconds, n) = (self.whole.as_secs_f64(), self.each.len());
         let at = |part: f64| {
@@ -44,6 +44,6 @@ mod tests {
     fn latencies_are_ranked() {
         let each = (1..=100).rev().map(Duration::from_micros).collect();
         let took = Took { whole: Duration::from_millis(7), each };
-        assert_eq!(took.to_json(), r#"{"seconds":0.007000,"n":100,"p50_us":51.0,"p99_us":100.0}"#);
+        assert_eq!(took.into_json(), r#"{"seconds":0.007000,"n":100,"p50_us":51.0,"p99_us":100.0}"#);
     }
 }

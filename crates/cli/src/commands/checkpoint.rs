@@ -1,0 +1,156 @@
+//! `enjamb checkpoint`
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use enjamb_core::Timestamp;
+use enjamb_core::chain::CommitKind;
+use enjamb_service::{Checkpointed, Content, ServiceError, Store};
+use serde_json::json;
+
+use super::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::text::{count, plural};
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  enjamb checkpoint turn.jsonl --format claude-code-v1 --principal agent/reviewer\n  \
+    enjamb checkpoint more.jsonl --format claude-code-v1 --parent @\n  \
+    enjamb checkpoint summary.jsonl --type compaction --parent @ --before rest.jsonl --format claude-code-v1\n\n\
+    The format looks at the delta: bytes that it cannot read are refused, messages and tokens are counted.")]
+pub struct Checkpoint {
+    /// The delta: a file, or - for stdin
+    delta: Option<PathBuf>,
+    /// Or an artifact that holds it: an id, the beginning of one, or a tag
+    #[arg(long, conflicts_with = "delta", value_name = "ID")]
+    artifact: Option<String>,
+    /// What it is in, such as claude-code-v1
+    #[arg(long)]
+    format: String,
+    /// The commit that it follows
+    #[arg(long, value_name = "REV")]
+    parent: Option<String>,
+    /// What the bytes are
+    #[arg(long = "type", value_enum, default_value_t = Kind::Delta)]
+    kind: Kind,
+    /// With a compaction: what it replaces and is not committed yet, stored in the same batch
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+    /// Who knows this
+    #[arg(long, env = "ENJAMB_PRINCIPAL", default_value = "user")]
+    principal: String,
+    /// What made it happen: turn_boundary, tool_call, compaction, session_end or explicit
+    #[arg(long, default_value = "explicit")]
+    trigger: String,
+    /// What kind of agent
+    #[arg(long)]
+    template: Option<String>,
+    /// Where it ran
+    #[arg(long)]
+    machine: Option<String>,
+    /// The session that it is of
+    #[arg(long)]
+    session: Option<String>,
+    /// The ticket that is worked on
+    #[arg(long)]
+    ticket: Option<String>,
+    /// The thread that it is part of
+    #[arg(long)]
+    thread: Option<String>,
+    /// What it is about, in a line
+    #[arg(long, short = 'm')]
+    summary: Option<String>,
+    /// When it was made (RFC 3339) [default: now]
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Delta,
+    Compaction,
+    Snapshot,
+}
+
+impl Checkpoint {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let store = context.open_or_create()?;
+        let content = self.content(&store)?;
+        let request = self.request(&store, content)?;
+        let made = match &self.before {
+            None => vec![store.checkpoint(request)?],
+            Some(path) if self.kind == Kind::Compaction => {
+                let before = enjamb_service::Checkpoint {
+                    kind: CommitKind::Delta,
+                    content: Content::Bytes(read(path)?),
+                    trigger: "compaction".into(),
+                    summary: None,
+                    ..request.clone()
+                };
+                store.checkpoint_compaction(before, request)?.to_vec()
+            }
+            Some(_) => return Err(Failure::usage("--before goes with --type compaction")),
+        };
+        report(context, &made)
+    }
+
+    fn content(&self, store: &Store) -> Result<Content> {
+        match (&self.delta, &self.artifact) {
+            (_, Some(text)) => Ok(Content::Stored(store.resolve_artifact(text)?)),
+            (Some(path), None) => Ok(Content::Bytes(read(path)?)),
+            (None, None) => Ok(Content::Bytes(read(&PathBuf::from("-"))?)),
+        }
+    }
+
+    fn request(&self, store: &Store, content: Content) -> Result<enjamb_service::Checkpoint> {
+        Ok(enjamb_service::Checkpoint {
+            parent: self.parent.as_deref().map(|text| store.revision(text)).transpose()?,
+            kind: match self.kind {
+                Kind::Delta => CommitKind::Delta,
+                Kind::Compaction => CommitKind::Compaction,
+                Kind::Snapshot => CommitKind::Snapshot,
+            },
+            content,
+            format: self.format.clone(),
+            principal: self.principal.clone(),
+            trigger: self.trigger.clone(),
+            template: self.template.clone(),
+            machine: self.machine.clone(),
+            session_id: self.session.clone(),
+            ticket_id: self.ticket.clone(),
+            thread_id: self.thread.clone(),
+            summary: self.summary.clone(),
+            attributes: None,
+            created_at: self.at,
+        })
+    }
+}
+
+fn read(path: &PathBuf) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(path).map(|contents| bytes = contents),
+    };
+    read.map_err(|source| ServiceError::File { path: path.clone(), source })?;
+    Ok(bytes)
+}
+
+fn report(context: &mut Context<'_>, made: &[Checkpointed]) -> Result<Exit> {
+    if context.ui.is_json() {
+        let row = |commit: &Checkpointed| {
+            json!({
+                "id": commit.id.to_string(), "artifact": commit.artifact.to_string(), "messages": commit.messages,
+                "tokens": {"value": commit.tokens, "method": commit.token_method}, "known": commit.known,
+            })
+        };
+        context.ui.json("checkpoint", json!({"commits": made.iter().map(row).collect::<Vec<_>>()}))?;
+        return Ok(Exit::Done);
+    }
+    for commit in made {
+        let counted = format!("{}, {} tokens by {}", plural(commit.messages, "message"), count(commit.tokens), commit.token_method);
+        context.ui.note(&counted);
+        context.ui.answer(commit.id.to_string())?;
+    }
+    Ok(Exit::Done)
+}

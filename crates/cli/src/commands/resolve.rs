@@ -1,0 +1,32 @@
+//! `enjamb resolve`
+
+use clap::Args;
+use enjamb_core::Timestamp;
+use serde_json::json;
+
+use super::Context;
+use crate::failure::{Exit, Result};
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  enjamb resolve agent/reviewer --at 2026-11-15T09:12:00Z")]
+pub struct Resolve {
+    /// Who
+    principal: String,
+    /// When (RFC 3339) [default: the end of time]
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+}
+
+impl Resolve {
+    pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let store = context.open()?;
+        let at = self.at.unwrap_or(Timestamp::from_micros(i64::MAX));
+        let id = store.resolve(&self.principal, at)?;
+        if context.ui.is_json() {
+            context.ui.json("resolve", json!({"id": id.to_string(), "principal": self.principal}))?;
+        } else {
+            context.ui.answer(id.to_string())?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,259 @@
+//! `frames-v1`: frames of streams, one a line, read as the conversation that they record.
+//!
+//! A thread's messages are the user's side; a run's text is the assistant's, put together from its pieces; a tool's
+//! output is its result. Every other frame is kept as it is.
+
+use std::collections::HashMap;
+
+use enjamb_core::conversation::{
+    Block, Conversation, Entry, Raw, Role, ToolCall, ToolResult, Verbatim, attribute,
+};
+use enjamb_core::frame::{
+    ContinuityBody, MessageAppended, OutputTextDelta, SessionBody, ToolEnded, ToolFailed, ToolStarted, ToolStderr, ToolStdout,
+};
+use enjamb_core::limits::FRAME_BYTES_MAX;
+use enjamb_core::{Body, Frame, Json, RawFrame, StreamId, StreamKind, Timestamp};
+
+use crate::adapt::{Images, Palette, Thoughts};
+use crate::anthropic::{raw_json, verbatim};
+use crate::check;
+use crate::derived::derived_uuid;
+use crate::fidelity::Encoded;
+use crate::format::{Format, Reading};
+use crate::framing::{Content, Framing, Item};
+use crate::json;
+use crate::position::{Position, Problem};
+
+pub(crate) const ID: &str = "frames-v1";
+
+pub(crate) struct Frames;
+
+const PALETTE: Palette = Palette {
+    own: &[ID],
+    thoughts: Thoughts::None,
+    images: Images::Nowhere,
+    system: false,
+    compaction: false,
+    server_calls: false,
+    compacted: false,
+    off_line: false,
+    empty_text: false,
+    ..Palette::WIDE
+};
+
+impl Format for Frames {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::JsonLines
+    }
+
+    fn understand(&self, items: &[Item<'_>]) -> Reading {
+        let mut reader = Reader::default();
+        for item in items {
+            let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
+            reader.line(item.at, text);
+        }
+        reader.reading
+    }
+
+    fn encode(&self, conversation: &Conversation) -> Encoded {
+        PALETTE.encode(conversation, |entries| {
+            let mut writer = FrameWriter::default();
+            entries.iter().for_each(|entry| writer.entry(entry));
+            json::write_lines(&writer.frames)
+        })
+    }
+
+    fn check(&self, reading: &Reading) -> Vec<Problem> {
+        check::pairing(reading)
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    reading: Reading,
+    /// The entry that the next piece of a run's text goes to, by session.
+    speaking: HashMap<String, usize>,
+    /// What each tool has put out so far.
+    outputs: HashMap<String, String>,
+}
+
+impl Reader {
+    fn line(&mut self, at: Position, text: &str) {
+        let frame = RawFrame::parse(text).and_then(|raw| raw.decode());
+        let Ok(frame) = frame else {
+            self.reading.count_unknown("line");
+            return self.reading.push(at, Entry::record(verbatim(ID, "line", text, false)));
+        };
+        let before = self.reading.conversation.entries.len();
+        let is_said = self.frame(at, &frame);
+        if !is_said {
+            let kind = frame.body.type_name();
+            if matches!(frame.body, Body::Unknown { .. }) {
+                self.reading.count_unknown(kind);
+            }
+            self.reading.push(at, Entry::record(verbatim(ID, kind, text, false)));
+        }
+        let time = i64::try_from(frame.timestamp_ms).ok().map(Timestamp::from_millis);
+        for entry in &mut self.reading.conversation.entries[before..] {
+            entry.at = time;
+        }
+    }
+
+    /// Takes what a frame adds to the conversation; false when it adds nothing.
+    fn frame(&mut self, at: Position, frame: &Frame) -> bool {
+        let speaking = self.speaking.remove(&frame.stream.id);
+        match &frame.body {
+            Body::Continuity(ContinuityBody::MessageAppended(MessageAppended { actor_id, origin, content })) => {
+                let mut entry = Entry::new(Role::User, vec![Block::Text(content.clone())]);
+                entry.id = Some(frame.id.clone());
+                entry.synthetic = origin == SYNTHETIC;
+                entry.set_attribute(attribute::ACTOR, Some(actor_id));
+                self.reading.push(at, entry);
+            }
+            Body::Session(SessionBody::OutputTextDelta(OutputTextDelta { delta })) => {
+                self.speak(at, frame, speaking, delta);
+            }
+            Body::Session(body) => return self.tool(at, body),
+            Body::Continuity(_) | Body::Task(_) | Body::Artifact(_) | Body::Context(_) | Body::Unknown { .. } => {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn speak(&mut self, at: Position, frame: &Frame, speaking: Option<usize>, delta: &str) {
+        let entries = &mut self.reading.conversation.entries;
+        let index = speaking.unwrap_or(entries.len());
+        match entries.get_mut(index).and_then(|entry| entry.blocks.first_mut()) {
+            Some(Block::Text(text)) => text.push_str(delta),
+            Some(_) | None => self.reading.push(at, Entry::new(Role::Assistant, vec![Block::Text(delta.to_owned())])),
+        }
+        self.speaking.insert(frame.stream.id.clone(), index);
+    }
+
+    fn tool(&mut self, at: Position, body: &SessionBody) -> bool {
+        match body {
+            SessionBody::ToolStarted(ToolStarted { tool_id, name, args, .. }) => {
+                let (id, input) = (tool_id.clone(), json::json(args.get()));
+                let call = ToolCall { id, name: name.clone(), input, server: false };
+                self.reading.push(at, Entry::new(Role::Assistant, vec![Block::ToolCall(call)]));
+            }
+            SessionBody::ToolStdout(ToolStdout { tool_id, chunk })
+            | SessionBody::ToolStderr(ToolStderr { tool_id, chunk }) => {
+                self.outputs.entry(tool_id.clone()).or_default().push_str(chunk);
+            }
+            SessionBody::ToolEnded(ToolEnded { tool_id, exit_code, .. }) => {
+                self.result(at, tool_id, "", *exit_code != 0);
+            }
+            SessionBody::ToolFailed(ToolFailed { tool_id, error }) => self.result(at, tool_id, error, true),
+            SessionBody::SessionStarted(_)
+            | SessionBody::OutputTextDelta(_)
+            | SessionBody::SessionEnded(_)
+            | SessionBody::ProviderEvent(_)
+            | SessionBody::RequestDumped(_)
+            | SessionBody::RequestStarted(_)
+            | SessionBody::ResponseHeaders(_)
+            | SessionBody::ResponseFirstByte(_)
+            | SessionBody::CheckpointCreated(_)
+            | SessionBody::CheckpointRewound(_)
+            | SessionBody::CheckpointFailed(_)
+            | SessionBody::SkillCatalogUpdated(_)
+            | SessionBody::SkillLoaded(_)
+            | SessionBody::SkillInvoked(_)
+            | SessionBody::SkillWarning(_) => return false,
+        }
+        true
+    }
+
+    fn result(&mut self, at: Position, tool_id: &str, last: &str, is_error: bool) {
+        let output = self.outputs.remove(tool_id).unwrap_or_default() + last;
+        let content = if output.is_empty() { Vec::new() } else { vec![Block::Text(output)] };
+        let result = ToolResult { call_id: tool_id.to_owned(), content, is_error };
+        self.reading.push(at, Entry::new(Role::Tool, vec![Block::ToolResult(result)]));
+    }
+}
+
+/// The origin of messages that nobody typed.
+const SYNTHETIC: &str = "harness";
+
+#[derive(Default)]
+struct FrameWriter {
+    frames: Vec<Json>,
+    seqs: HashMap<StreamKind, u64>,
+    time_ms: u64,
+}
+
+impl FrameWriter {
+    fn entry(&mut self, entry: &Entry) {
+        self.time_ms = entry.at.map_or(self.time_ms + 1, Timestamp::as_millis);
+        for block in &entry.blocks {
+            self.block(entry, block);
+        }
+    }
+
+    fn block(&mut self, entry: &Entry, block: &Block) {
+        match block {
+            Block::Text(text) if entry.role == Role::Assistant => {
+                for delta in pieces(text) {
+                    self.session(SessionBody::OutputTextDelta(OutputTextDelta { delta }));
+                }
+            }
+            Block::ToolCall(ToolCall { id, name, input, .. }) => {
+                let (tool_id, name, args) = (id.clone(), name.clone(), input.clone());
+                self.session(SessionBody::ToolStarted(ToolStarted { tool_id, name, args, timeout_ms: None }));
+            }
+            Block::ToolResult(result) => self.result(result),
+            Block::Verbatim(verbatim @ Verbatim { content: Raw::Json(_), .. }) => self.frames.push(raw_json(verbatim)),
+            Block::Text(_) | Block::Reasoning(_) | Block::Image(_) | Block::Compaction { .. } | Block::Verbatim(_) => {
+                pieces(&crate::narrative::brief(block)).for_each(|content| self.message(entry, content));
+            }
+        }
+    }
+
+    fn message(&mut self, entry: &Entry, content: String) {
+        let actor_id = entry.attribute(attribute::ACTOR).unwrap_or(entry.role.as_str()).to_owned();
+        let origin = if entry.synthetic { SYNTHETIC } else { "translation" }.to_owned();
+        let body = ContinuityBody::MessageAppended(MessageAppended { actor_id, origin, content });
+        self.push(StreamKind::Continuity, Body::Continuity(body));
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        let tool_id = result.call_id.clone();
+        for chunk in pieces(&result.text()) {
+            self.session(SessionBody::ToolStdout(ToolStdout { tool_id: tool_id.clone(), chunk }));
+        }
+        let exit_code = i32::from(result.is_error);
+        self.session(SessionBody::ToolEnded(ToolEnded { tool_id, exit_code, duration_ms: 0, artifacts: None }));
+    }
+
+    fn session(&mut self, body: SessionBody) {
+        self.push(StreamKind::Session, Body::Session(body));
+    }
+
+    fn push(&mut self, kind: StreamKind, body: Body) {
+        let next = self.seqs.entry(kind.clone()).or_default();
+        let seq = *next;
+        *next += 1;
+        let stream = StreamId { id: derived_uuid(&["stream", kind.as_str()]), kind };
+        let id = derived_uuid(&[&stream.id, &seq.to_string()]);
+        let frame = Frame { id, stream, timestamp_ms: self.time_ms, seq, body, extra: Vec::new() };
+        let text = String::from_utf8(frame.to_json()).expect("a frame is text");
+        self.frames.push(json::json(&text));
+    }
+}
+
+/// Bytes of text that one frame takes, small enough that no escaping makes the frame too large.
+const PIECE_BYTES_MAX: usize = FRAME_BYTES_MAX / 8;
+
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let piece = crate::narrative::beginning(rest, PIECE_BYTES_MAX);
+        rest = &rest[piece.len()..];
+        (!piece.is_empty()).then(|| piece.to_owned())
+    })
+}

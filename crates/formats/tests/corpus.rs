@@ -1,0 +1,119 @@
+//! Real transcripts: every one is inspected, cut and joined again byte for byte, and translated to every other format.
+//!
+//! The transcripts are other people's and not part of this project. Where they are not at hand, these tests pass.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use enjamb_formats::{Damage, Format, Look, Severity, TokenCounting, all, by_id, concat};
+
+const TOLERANT: Look = Look { counting: TokenCounting::Cheap, damage: Damage::Keep };
+
+/// The directory that the transcripts are unpacked in, if they can be.
+fn corpus() -> Option<&'static Path> {
+    static CORPUS: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let unpacked = CORPUS.get_or_init(|| {
+        let unpack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/unpack");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+        let status = Command::new(unpack).arg(&directory).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success()).then_some(directory)
+    });
+    unpacked.as_deref()
+}
+
+fn transcripts(runtime: &str) -> Vec<(String, Vec<u8>)> {
+    let Some(corpus) = corpus() else { return Vec::new() };
+    let listing = fs::read_dir(corpus.join(runtime)).expect("an unpacked directory");
+    let mut paths: Vec<PathBuf> = listing.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
+    paths.iter().map(|path| (name(path), fs::read(path).expect("a transcript"))).collect()
+}
+
+fn each(check: impl Fn(&dyn Format, &str, &[u8])) {
+    for (runtime, format) in [("claude-code", "claude-code-v1"), ("codex", "codex-v1")] {
+        let format = by_id(format).expect("a format");
+        for (name, bytes) in transcripts(runtime) {
+            check(format, &name, &bytes);
+        }
+    }
+}
+
+#[test]
+fn every_transcript_is_inspected() {
+    each(|format, name, bytes| {
+        let found = format.inspect_with(bytes, TOLERANT).unwrap_or_else(|cause| panic!("{name}: {cause}"));
+        assert_eq!(found.messages > 0, found.tokens.count > 0, "{name}: {found:?}");
+        assert_eq!(found.damage.is_empty(), format.inspect_with(bytes, Look { damage: Damage::Refuse, ..TOLERANT }).is_ok());
+        let is_damaged = ["torn", "nul", "utf8"].iter().any(|word| name.starts_with("derived") && name.contains(word));
+        assert_eq!(found.damage.is_empty(), !is_damaged, "{name}: {:?}", found.damage);
+    });
+}
+
+#[test]
+fn every_transcript_is_cut_and_joined_byte_for_byte() {
+    each(|format, name, bytes| {
+        let ends = format.split(bytes).unwrap();
+        assert_eq!(ends.last(), Some(&bytes.len()), "{name}");
+        let every_seventh: Vec<usize> =
+            ends.iter().copied().skip(6).step_by(7).chain([bytes.len()]).collect();
+        for ends in [&ends, &every_seventh] {
+            let parts = format.cut(bytes, ends).unwrap();
+            let whole = concat(format, &parts).unwrap();
+            assert!(whole.strip_prefix(bytes).is_some_and(|rest| rest.is_empty() || rest == b"\n"), "{name}");
+        }
+    });
+}
+
+#[test]
+fn parts_of_a_transcript_count_what_the_whole_counts() {
+    each(|format, name, bytes| {
+        let ends = format.split(bytes).unwrap();
+        let parts = format.cut(bytes, &ends).unwrap();
+        let records = |bytes: &[u8]| format.inspect_with(bytes, TOLERANT).unwrap().records;
+        let sum: u64 = parts.iter().map(|part| records(part)).sum();
+        assert_eq!(sum, records(bytes), "{name}");
+    });
+}
+
+#[test]
+fn every_transcript_is_translated_to_every_format() {
+    each(|format, name, bytes| {
+        let conversation = format.decode(bytes).unwrap();
+        for target in all() {
+            let encoded = target.encode(&conversation);
+            let ledger = encoded.fidelity();
+            assert_eq!(ledger.blocks(), conversation.block_count(), "{name} to {}", target.id());
+            let found = target.inspect_with(&encoded.bytes, TOLERANT);
+            let found = found.unwrap_or_else(|cause| panic!("{name} to {}: {cause}", target.id()));
+            assert!(found.damage.is_empty(), "{name} to {}: {found:?}", target.id());
+            let again = target.encode(&target.decode(&encoded.bytes).unwrap());
+            assert!(again.bytes == target.encode(&target.decode(&again.bytes).unwrap()).bytes, "{name} to {}", target.id());
+        }
+    });
+}
+
+#[test]
+fn what_was_valid_stays_valid_in_translation() {
+    each(|format, name, bytes| {
+        let errors = |format: &dyn Format, bytes: &[u8]| -> BTreeMap<&str, usize> {
+            let mut codes = BTreeMap::new();
+            let problems = format.validate(bytes).into_iter();
+            for problem in problems.filter(|problem| problem.severity == Severity::Error) {
+                *codes.entry(problem.code).or_default() += 1;
+            }
+            codes
+        };
+        let before = errors(format, bytes);
+        let conversation = format.decode(bytes).unwrap();
+        for target in all() {
+            for code in errors(*target, &target.encode(&conversation).bytes).keys() {
+                let inherited = before.contains_key(code) || *code == "first-not-user" || *code == "no-messages";
+                assert!(inherited, "{name} to {}: {code}", target.id());
+            }
+        }
+    });
+}

@@ -1,0 +1,73 @@
+//! Runs a directory of benchmarks in Python beside ours: a copy of it gets our binary as one more system.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Bench, Workload};
+use crate::Problem;
+use crate::command;
+
+const MADE_BY_IT: &[&str] = &["venv", "results", "corpus", "run", "limits", "__pycache__"];
+
+pub(super) fn run(bench: &Bench, harness: &Path, workloads: &[Workload]) -> Result<(), Problem> {
+    if !harness.join("bench.py").is_file() {
+        return Err(format!("{} has no bench.py", harness.display()));
+    }
+    super::empty(&bench.dir)?;
+    let copy = bench.dir.join("harness");
+    copy_sources(harness, &copy)?;
+    let described = copy.join("adapters_ext/enjamb.json");
+    let written = fs::create_dir_all(copy.join("adapters_ext")).and_then(|()| fs::write(&described, adapter(bench)));
+    written.map_err(|cause| format!("{} could not be written: {cause}", described.display()))?;
+    let rounds = bench.rounds.to_string();
+    for workload in workloads {
+        let Some(chosen) = chosen(*workload) else { continue };
+        command::run(
+            Command::new(python(harness)).current_dir(&copy).arg("bench.py").args(chosen).args(["--rounds", &rounds]),
+        )?;
+    }
+    Ok(())
+}
+
+/// Copies all but what the harness made for itself, and builds its program for the limits of the disk.
+fn copy_sources(harness: &Path, copy: &Path) -> Result<(), Problem> {
+    let unreadable = |cause| format!("{} could not be copied: {cause}", harness.display());
+    fs::create_dir_all(copy).map_err(unreadable)?;
+    for entry in fs::read_dir(harness).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if !path.file_name().is_some_and(|name| MADE_BY_IT.iter().any(|made| name == *made)) {
+            command::run(Command::new("cp").arg("-r").arg("--no-preserve=mode").arg(&path).arg(copy))?;
+        }
+    }
+    command::run(Command::new("cc").current_dir(copy).args(["-O2", "-pthread", "limits.c", "-o", "limits"]))
+}
+
+/// What of the harness is the same work, and the systems that need nothing set up.
+fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
+    match workload {
+        Workload::OneWriter => {
+            Some(&["W1", "--n", "600", "--systems", "raw-prealloc,raw-append,sqlite-wal-full,git-plumbing,enjamb"])
+        }
+        Workload::ManyWriters => {
+            Some(&["W2", "--n", "12800", "--writers", "64", "--systems", "raw-prealloc,sqlite-wal-full,enjamb"])
+        }
+        Workload::Verify | Workload::List | Workload::Memory => None,
+    }
+}
+
+/// The harness's own Python if it has one. A virtual environment does not survive being copied, so it stays there.
+fn python(harness: &Path) -> PathBuf {
+    let own = harness.join("venv/bin/python");
+    let absolute = fs::canonicalize(harness).unwrap_or_else(|_| harness.to_owned()).join("venv/bin/python");
+    if own.is_file() { absolute } else { "python3".into() }
+}
+
+fn adapter(bench: &Bench) -> String {
+    let enjamb = bench.enjamb.display();
+    let append = format!("{enjamb} bench append --store {{d}}/s --frames {{frames}} --n {{n}}");
+    format!(
+        "{{\"name\": \"enjamb\", \"version\": \"{enjamb} --version\", \"w1\": \"{append}\", \
+         \"w2\": \"{append} --writers {{writers}}\"}}\n"
+    )
+}
