@@ -17,7 +17,7 @@ use crate::narrative;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     /// Formats whose verbatim blocks it can write as they are.
-    pub(crate) own: &'static [&'static str],
+    pub(crate) own: Own,
     pub(crate) thoughts: Thoughts,
     pub(crate) images: Images,
     /// Messages of the system and of the developer.
@@ -36,6 +36,12 @@ pub(crate) struct Palette {
     pub(crate) empty_text: bool,
     /// Call ids of any characters.
     pub(crate) any_id: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Own {
+    All,
+    These(&'static [&'static str]),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +64,7 @@ pub(crate) enum Images {
 impl Palette {
     /// Room for everything.
     pub(crate) const WIDE: Self = Self {
-        own: &[],
+        own: Own::All,
         thoughts: Thoughts::Any,
         images: Images::Anywhere,
         system: true,
@@ -221,7 +227,10 @@ impl Palette {
     }
 
     fn owns(&self, verbatim: &Verbatim) -> bool {
-        self.own.contains(&verbatim.format.as_str())
+        match self.own {
+            Own::All => true,
+            Own::These(formats) => formats.contains(&verbatim.format.as_str()),
+        }
     }
 
     fn id(&self, id: &str) -> String {

@@ -6,7 +6,7 @@ use enjamb_core::conversation::{
     Block, Conversation, Entry, Image, ImageSource, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim,
 };
 
-use crate::adapt::{Images, Palette, Thoughts, merged};
+use crate::adapt::{Images, Own, Palette, Thoughts, merged};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -20,7 +20,7 @@ pub(crate) const PROVIDER: &str = "anthropic";
 pub(crate) struct AnthropicMessages;
 
 pub(crate) const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     thoughts: Thoughts::Signed(PROVIDER),
     images: Images::Anywhere,
     system: false,
@@ -53,7 +53,8 @@ impl Format for AnthropicMessages {
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
         PALETTE.encode(conversation, |entries| {
-            let messages: Vec<Json> = merged(entries, |entry| Some(side(entry.role))).iter().map(write_message).collect();
+            let messages: Vec<Json> =
+                merged(entries, |entry| Some(side(entry.role))).iter().map(write_message).collect();
             json::write_array(&messages)
         })
     }
@@ -262,7 +263,9 @@ fn write_image(Image { media_type, source }: &Image) -> Json {
         ImageSource::Base64(text) => {
             Writer::of("base64").optional("media_type", media_type.as_ref()).member("data", text).json()
         }
-        ImageSource::Url(url) => Writer::of("url").optional("media_type", media_type.as_ref()).member("url", url).json(),
+        ImageSource::Url(url) => {
+            Writer::of("url").optional("media_type", media_type.as_ref()).member("url", url).json()
+        }
     };
     Writer::of("image").member("source", &source).json()
 }

@@ -4,7 +4,7 @@
 
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Images, Palette};
+use crate::adapt::{Images, Own, Palette};
 use crate::anthropic::acting;
 use crate::cbor::{self, Map};
 use crate::check;
@@ -19,7 +19,7 @@ pub(crate) const ID: &str = "bureau-agent-v1";
 pub(crate) struct BureauAgent;
 
 const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     images: Images::Nowhere,
     system: false,
     compaction: false,
@@ -58,7 +58,8 @@ impl Format for BureauAgent {
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, |entries| cbor::write_array(&entries.iter().map(write_message).collect::<Vec<_>>()))
+        PALETTE
+            .encode(conversation, |entries| cbor::write_array(&entries.iter().map(write_message).collect::<Vec<_>>()))
     }
 
     fn message_count(&self, reading: &Reading) -> u64 {

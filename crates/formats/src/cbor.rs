@@ -52,7 +52,10 @@ fn head(bytes: &[u8], at: usize) -> Result<Head, Fault> {
 enum Open {
     Items(u64),
     /// Until a break; true while a map's key waits for its value.
-    Unending { is_map: bool, half: bool },
+    Unending {
+        is_map: bool,
+        half: bool,
+    },
     /// Pieces of one string, until a break.
     Chunks(u8),
 }
@@ -347,7 +350,21 @@ mod tests {
 
     #[test]
     fn what_is_no_value_is_refused() {
-        for hex in ["", "18", "ff", "81ff", "bf6161ff", "61ff", "62c328", "7f4161ff", "9f", "1c", "bbffffffffffffffff", "1f", "5b7fffffffffffffff00"] {
+        for hex in [
+            "",
+            "18",
+            "ff",
+            "81ff",
+            "bf6161ff",
+            "61ff",
+            "62c328",
+            "7f4161ff",
+            "9f",
+            "1c",
+            "bbffffffffffffffff",
+            "1f",
+            "5b7fffffffffffffff00",
+        ] {
             assert!(ends(hex).is_err(), "{hex}");
         }
         let deep = [vec![0x81; 1 << 20], vec![0]].concat();
@@ -356,10 +373,13 @@ mod tests {
 
     #[test]
     fn numbers_are_written_in_the_fewest_bytes() {
-        for (value, expected) in [(0, vec![0]), (23, vec![23]), (24, vec![0x18, 24]), (256, vec![0x19, 1, 0]), (-1, vec![0x20])] {
+        for (value, expected) in
+            [(0, vec![0]), (23, vec![23]), (24, vec![0x18, 24]), (256, vec![0x19, 1, 0]), (-1, vec![0x20])]
+        {
             assert_eq!(write_int(value), expected);
         }
-        let map = Map::parse(&write_map([("n", write_int(i64::MIN)), ("t", write_text("x"))])).map(|map| (map.int("n"), map.text("t")));
+        let map = Map::parse(&write_map([("n", write_int(i64::MIN)), ("t", write_text("x"))]))
+            .map(|map| (map.int("n"), map.text("t")));
         assert_eq!(map, Some((Some(i64::MIN), Some("x".to_owned()))));
     }
 }

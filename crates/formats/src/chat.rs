@@ -5,7 +5,7 @@ use enjamb_core::conversation::{
     Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim,
 };
 
-use crate::adapt::{Images, Palette, Thoughts, free_text, image_of_url, image_url, merged};
+use crate::adapt::{Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
 use crate::anthropic::{array, raw_json, verbatim};
 use crate::check;
 use crate::fidelity::Encoded;
@@ -19,7 +19,7 @@ pub(crate) const ID: &str = "openai-chat-v1";
 pub(crate) struct OpenAiChat;
 
 const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     thoughts: Thoughts::None,
     images: Images::OutsideResults,
     errors: false,
@@ -118,7 +118,8 @@ pub(crate) fn read_part(part: &Object<'_>) -> Option<Block> {
         "text" => part.text("text").map(Block::Text),
         "refusal" => part.text("refusal").map(Block::Text),
         "image_url" => {
-            let url = part.object("image_url").and_then(|image| image.text("url")).or_else(|| part.text("image_url"))?;
+            let url =
+                part.object("image_url").and_then(|image| image.text("url")).or_else(|| part.text("image_url"))?;
             Some(Block::Image(image_of_url(url)))
         }
         _ => None,

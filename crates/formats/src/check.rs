@@ -33,7 +33,9 @@ pub(crate) fn responses(reading: &Reading) -> Vec<Problem> {
     let mut problems = pairing(reading);
     for (at, entry) in seen(reading) {
         let thoughts = entry.blocks.iter().filter(|block| is_foreign(block));
-        problems.extend(thoughts.map(|_| Problem::error("thinking-foreign", at, "A reasoning item is another provider's.")));
+        problems.extend(
+            thoughts.map(|_| Problem::error("thinking-foreign", at, "A reasoning item is another provider's.")),
+        );
     }
     problems
 }
@@ -95,9 +97,7 @@ fn beginning(reading: &Reading) -> Option<Problem> {
 
 fn anthropic_block(at: Position, block: &Block) -> Option<Problem> {
     match block {
-        Block::Text(text) if text.trim().is_empty() => {
-            Some(Problem::error("text-empty", at, "A text block is empty."))
-        }
+        Block::Text(text) if text.trim().is_empty() => Some(Problem::error("text-empty", at, "A text block is empty.")),
         Block::Text(text) => oversized(at, "text", text.len(), BLOCK_BYTES_MAX),
         Block::Reasoning(reasoning) => unsigned(at, reasoning),
         Block::ToolCall(call) if !call.input.is_object() => {
@@ -105,7 +105,8 @@ fn anthropic_block(at: Position, block: &Block) -> Option<Problem> {
             Some(Problem::error("input-not-object", at, sentence))
         }
         Block::ToolCall(call) if !is_plain_id(&call.id) => {
-            let sentence = format!("The call id {} has characters other than letters, digits, _ and -.", shown(&call.id));
+            let sentence =
+                format!("The call id {} has characters other than letters, digits, _ and -.", shown(&call.id));
             Some(Problem::error("call-id-characters", at, sentence))
         }
         Block::ToolCall(call) => oversized(at, "tool call", call.input.get().len(), BLOCK_BYTES_MAX),

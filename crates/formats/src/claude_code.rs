@@ -14,7 +14,7 @@ mod tests;
 
 use enjamb_core::conversation::Conversation;
 
-use crate::adapt::Palette;
+use crate::adapt::{Own, Palette};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -26,7 +26,7 @@ pub(crate) const ID: &str = "claude-code-v1";
 pub(crate) struct ClaudeCode;
 
 const PALETTE: Palette =
-    Palette { own: &[ID, anthropic::ID], compaction: true, compacted: true, ..anthropic::PALETTE };
+    Palette { own: Own::These(&[ID, anthropic::ID]), compaction: true, compacted: true, ..anthropic::PALETTE };
 
 impl Format for ClaudeCode {
     fn id(&self) -> &'static str {

@@ -12,7 +12,7 @@ mod tests;
 
 use enjamb_core::conversation::{Conversation, attribute};
 
-use crate::adapt::Palette;
+use crate::adapt::{Own, Palette};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -24,7 +24,7 @@ pub(crate) const ID: &str = "codex-v1";
 pub(crate) struct Codex;
 
 const PALETTE: Palette =
-    Palette { own: &[ID, responses::ID], compaction: true, compacted: true, ..responses::PALETTE };
+    Palette { own: Own::These(&[ID, responses::ID]), compaction: true, compacted: true, ..responses::PALETTE };
 
 impl Format for Codex {
     fn id(&self) -> &'static str {

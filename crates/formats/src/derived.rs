@@ -14,9 +14,11 @@ pub(crate) fn milliseconds(at: Timestamp) -> String {
 pub(crate) fn is_uuid(text: &str) -> bool {
     let is_dash = |position| [8, 13, 18, 23].contains(&position);
     text.len() == 36
-        && text.bytes().enumerate().all(|(position, byte)| {
-            if is_dash(position) { byte == b'-' } else { byte.is_ascii_hexdigit() }
-        })
+        && text.bytes().enumerate().all(
+            |(position, byte)| {
+                if is_dash(position) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+            },
+        )
 }
 
 /// A UUID (version 8) that the same parts always give.

@@ -6,7 +6,7 @@
 use enjamb_core::Timestamp;
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Images, Palette};
+use crate::adapt::{Images, Own, Palette};
 use crate::cbor::{self, Map};
 use crate::check;
 use crate::fidelity::Encoded;
@@ -20,7 +20,7 @@ pub(crate) const ID: &str = "events-v1";
 pub(crate) struct Events;
 
 const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     images: Images::Nowhere,
     system: false,
     compacted: false,
@@ -53,7 +53,9 @@ impl Format for Events {
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, |entries| cbor::write_array(&entries.iter().flat_map(write_entry).collect::<Vec<_>>()))
+        PALETTE.encode(conversation, |entries| {
+            cbor::write_array(&entries.iter().flat_map(write_entry).collect::<Vec<_>>())
+        })
     }
 
     fn message_count(&self, reading: &Reading) -> u64 {
@@ -147,7 +149,8 @@ fn write_entry(entry: &Entry) -> Vec<Vec<u8>> {
 
 fn write_event(entry: &Entry, block: &Block) -> Vec<u8> {
     let event = |kind: &str, body: Vec<u8>| {
-        let at = entry.at.map_or_else(|| cbor::NULL.to_vec(), |at| cbor::write_int(at.as_micros().div_euclid(1_000_000)));
+        let at =
+            entry.at.map_or_else(|| cbor::NULL.to_vec(), |at| cbor::write_int(at.as_micros().div_euclid(1_000_000)));
         cbor::write_map([("timestamp", at), ("type", cbor::write_text(kind)), (kind, body)])
     };
     match block {

@@ -141,6 +141,9 @@ mod tests {
         ledger.merge(&FidelityLedger::of(&[fate(Outcome::Dropped, "no place for it")]));
         assert_eq!((ledger.blocks(), ledger.tier()), (3, Tier::Mapped));
         let told = FidelityLedger::of(&[fate(Outcome::Rendered, "told")]);
-        assert_eq!((told.tier(), told.rows().collect::<Vec<_>>()), (Tier::Rendered, vec![(Outcome::Rendered, "told", 1)]));
+        assert_eq!(
+            (told.tier(), told.rows().collect::<Vec<_>>()),
+            (Tier::Rendered, vec![(Outcome::Rendered, "told", 1)])
+        );
     }
 }

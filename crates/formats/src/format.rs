@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use enjamb_core::conversation::{Conversation, Entry};
 
 use crate::fidelity::Encoded;
-use crate::framing::{Framing, Item, Piece, Unframed, Weight};
+use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
 use crate::position::{FormatError, Position, Problem};
 
@@ -58,7 +58,7 @@ pub trait Format: Sync {
 
     fn inspect_with(&self, delta: &[u8], look: Look) -> Result<Inspection, FormatError> {
         let reading = self.read(delta)?;
-        match (look.damage, reading.damage.first()) {
+        match (look.damage, reading.damage.first.first()) {
             (Damage::Refuse, Some(first)) => {
                 Err(FormatError { format: self.id(), position: first.at, reason: first.sentence.clone() })
             }
@@ -73,7 +73,7 @@ pub trait Format: Sync {
         match self.read(bytes) {
             Ok(reading) => {
                 let mut problems = self.check(&reading);
-                problems.extend(reading.damage);
+                problems.extend(reading.damage.first);
                 problems.sort_by_key(|problem| problem.at.offset());
                 problems
             }
@@ -125,7 +125,7 @@ pub struct Reading {
     /// Items of the delta, messages or not.
     pub records: u64,
     /// Places that hold no item.
-    pub damage: Vec<Problem>,
+    pub damage: DamageReport,
     /// What only this format's records tell and its [`Format::check`] needs.
     pub findings: Vec<Problem>,
 }

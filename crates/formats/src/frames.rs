@@ -5,16 +5,15 @@
 
 use std::collections::HashMap;
 
-use enjamb_core::conversation::{
-    Block, Conversation, Entry, Raw, Role, ToolCall, ToolResult, Verbatim, attribute,
-};
+use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Role, ToolCall, ToolResult, Verbatim, attribute};
 use enjamb_core::frame::{
-    ContinuityBody, MessageAppended, OutputTextDelta, SessionBody, ToolEnded, ToolFailed, ToolStarted, ToolStderr, ToolStdout,
+    ContinuityBody, MessageAppended, OutputTextDelta, SessionBody, ToolEnded, ToolFailed, ToolStarted, ToolStderr,
+    ToolStdout,
 };
 use enjamb_core::limits::FRAME_BYTES_MAX;
 use enjamb_core::{Body, Frame, Json, RawFrame, StreamId, StreamKind, Timestamp};
 
-use crate::adapt::{Images, Palette, Thoughts};
+use crate::adapt::{Images, Own, Palette, Thoughts};
 use crate::anthropic::{raw_json, verbatim};
 use crate::check;
 use crate::derived::derived_uuid;
@@ -29,7 +28,7 @@ pub(crate) const ID: &str = "frames-v1";
 pub(crate) struct Frames;
 
 const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     thoughts: Thoughts::None,
     images: Images::Nowhere,
     system: false,

@@ -42,7 +42,30 @@ pub enum Content<'a> {
 pub struct Items<'a> {
     pub items: Vec<Item<'a>>,
     /// Places that are no items, in a framing in which the items around them can be told apart all the same.
-    pub damage: Vec<Problem>,
+    pub damage: DamageReport,
+}
+
+/// Damaged places: how many, and the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamageReport {
+    pub count: u64,
+    pub first: Vec<Problem>,
+}
+
+impl DamageReport {
+    /// Places that are described. A file of another kind is damaged in every line, and the rest tells nothing new.
+    const DESCRIBED_MAX: usize = 20;
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn add(&mut self, problem: impl FnOnce() -> Problem) {
+        self.count += 1;
+        if self.first.len() < Self::DESCRIBED_MAX {
+            self.first.push(problem());
+        }
+    }
 }
 
 /// Why bytes are no delta at all.

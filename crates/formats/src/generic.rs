@@ -16,14 +16,11 @@ use crate::format::{Format, Reading};
 use crate::framing::{Content, Framing, Item};
 use crate::json::{self, Object, Writer};
 use crate::position::Problem;
-use crate::registry::IDS;
 use crate::{anthropic, chat, check};
 
 pub(crate) const ID: &str = "generic-v1";
 
 pub(crate) struct Generic;
-
-const PALETTE: Palette = Palette { own: IDS, ..Palette::WIDE };
 
 /// Results within results are read this deep; what is deeper stays verbatim.
 const DEPTH_MAX: u32 = 4;
@@ -48,9 +45,8 @@ impl Format for Generic {
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, |entries| {
-            json::write_lines(&entries.iter().map(write_line).collect::<Vec<Json>>())
-        })
+        Palette::WIDE
+            .encode(conversation, |entries| json::write_lines(&entries.iter().map(write_line).collect::<Vec<Json>>()))
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {

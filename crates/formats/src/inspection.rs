@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use enjamb_core::Timestamp;
 
 use crate::format::Reading;
-use crate::position::Problem;
+use crate::framing::DamageReport;
 use crate::tokens::{TokenCounting, Tokens};
 
 /// How closely to look.
@@ -38,7 +38,7 @@ pub struct Inspection {
     pub models: Vec<String>,
     /// Kinds of records and blocks that are kept but not understood, and how many of each.
     pub unknown: BTreeMap<String, u64>,
-    pub damage: Vec<Problem>,
+    pub damage: DamageReport,
 }
 
 impl Inspection {

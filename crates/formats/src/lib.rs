@@ -31,7 +31,7 @@ mod tokens;
 
 pub use fidelity::{Encoded, Fate, FidelityLedger, Outcome, Tier};
 pub use format::{Format, Reading};
-pub use framing::{Content, Framing, Item, Items, Piece, Unframed, Weight};
+pub use framing::{Content, DamageReport, Framing, Item, Items, Piece, Unframed, Weight};
 pub use inspection::{Damage, Inspection, Look};
 pub use join::{JoinError, Joiner, Sink, concat};
 pub use position::{FormatError, Position, Problem, Severity};

@@ -99,7 +99,9 @@ fn block_text(block: &Block) -> String {
     match block {
         Block::Text(text) => text.trim().to_owned(),
         Block::Reasoning(Reasoning { text, .. }) if text.trim().is_empty() => String::new(),
-        Block::Reasoning(Reasoning { text, .. }) => quoted(&format!("Thought: {}", shortened(text.trim(), REASONING_BYTES_MAX))),
+        Block::Reasoning(Reasoning { text, .. }) => {
+            quoted(&format!("Thought: {}", shortened(text.trim(), REASONING_BYTES_MAX)))
+        }
         Block::Verbatim(Verbatim { shown: false, .. }) => String::new(),
         Block::ToolCall(_) | Block::ToolResult(_) | Block::Image(_) | Block::Compaction { .. } | Block::Verbatim(_) => {
             brief(block)
@@ -116,7 +118,9 @@ pub(crate) fn brief(block: &Block) -> String {
         }
         Block::ToolResult(result) => result_text(result),
         Block::Image(image) => image_text(image),
-        Block::Compaction { summary } => format!("Summary of the conversation before this point:\n\n{}", summary.trim()),
+        Block::Compaction { summary } => {
+            format!("Summary of the conversation before this point:\n\n{}", summary.trim())
+        }
         Block::Verbatim(verbatim) => verbatim_text(verbatim),
     }
 }
@@ -193,11 +197,8 @@ mod tests {
             input: Json::parse(r#"{"file_path":"/a.rs"}"#).unwrap(),
             server: false,
         };
-        let result = ToolResult {
-            call_id: "c1".into(),
-            content: vec![Block::Text("x".repeat(2_100))],
-            is_error: false,
-        };
+        let result =
+            ToolResult { call_id: "c1".into(), content: vec![Block::Text("x".repeat(2_100))], is_error: false };
         let entries = vec![
             Entry::new(Role::User, vec![Block::Text("fix it".into())]),
             Entry::new(

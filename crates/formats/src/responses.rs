@@ -7,11 +7,9 @@
 use std::collections::HashSet;
 
 use enjamb_core::Json;
-use enjamb_core::conversation::{
-    Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim,
-};
+use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Palette, Thoughts, free_text, image_of_url, image_url};
+use crate::adapt::{Own, Palette, Thoughts, free_text, image_of_url, image_url};
 use crate::anthropic::{array, raw_json, verbatim};
 use crate::chat::arguments;
 use crate::check;
@@ -27,7 +25,7 @@ pub(crate) const PROVIDER: &str = "openai";
 pub(crate) struct OpenResponses;
 
 pub(crate) const PALETTE: Palette = Palette {
-    own: &[ID],
+    own: Own::These(&[ID]),
     thoughts: Thoughts::Of(PROVIDER),
     errors: false,
     compaction: false,
@@ -41,10 +39,24 @@ pub(crate) const PALETTE: Palette = Palette {
 const UNSEEN: &[&str] = &["compaction", "context_compaction", "ghost_snapshot", "item_reference"];
 /// Items that are known and have no meaning of their own in a conversation.
 const KNOWN: &[&str] = &[
-    "additional_tools", "agent_message", "code_interpreter_call", "compaction", "computer_call", "computer_call_output",
-    "context_compaction", "file_search_call", "ghost_snapshot", "image_generation_call", "item_reference",
-    "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "tool_search_call",
-    "tool_search_output", "web_search_call",
+    "additional_tools",
+    "agent_message",
+    "code_interpreter_call",
+    "compaction",
+    "computer_call",
+    "computer_call_output",
+    "context_compaction",
+    "file_search_call",
+    "ghost_snapshot",
+    "image_generation_call",
+    "item_reference",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_call",
+    "mcp_list_tools",
+    "tool_search_call",
+    "tool_search_output",
+    "web_search_call",
 ];
 /// What marks the kind of a message's part, as against that of an item.
 const PART: &str = "part/";

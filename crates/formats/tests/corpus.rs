@@ -33,6 +33,16 @@ fn transcripts(runtime: &str) -> Vec<(String, Vec<u8>)> {
     paths.iter().map(|path| (name(path), fs::read(path).expect("a transcript"))).collect()
 }
 
+/// The whole of small transcripts; of large ones the beginning, unless the build is fast enough for all of it.
+fn sample<'a>(format: &dyn Format, bytes: &'a [u8]) -> &'a [u8] {
+    if !cfg!(debug_assertions) {
+        return bytes;
+    }
+    let ends = format.split(bytes).expect("lines");
+    let end = ends.into_iter().take_while(|end| *end <= 100_000).last();
+    &bytes[..end.unwrap_or(bytes.len().min(100_000))]
+}
+
 fn each(check: impl Fn(&dyn Format, &str, &[u8])) {
     for (runtime, format) in [("claude-code", "claude-code-v1"), ("codex", "codex-v1")] {
         let format = by_id(format).expect("a format");
@@ -47,9 +57,14 @@ fn every_transcript_is_inspected() {
     each(|format, name, bytes| {
         let found = format.inspect_with(bytes, TOLERANT).unwrap_or_else(|cause| panic!("{name}: {cause}"));
         assert_eq!(found.messages > 0, found.tokens.count > 0, "{name}: {found:?}");
-        assert_eq!(found.damage.is_empty(), format.inspect_with(bytes, Look { damage: Damage::Refuse, ..TOLERANT }).is_ok());
-        let is_damaged = ["torn", "nul", "utf8"].iter().any(|word| name.starts_with("derived") && name.contains(word));
-        assert_eq!(found.damage.is_empty(), !is_damaged, "{name}: {:?}", found.damage);
+        assert_eq!(
+            found.damage.is_empty(),
+            format.inspect_with(bytes, Look { damage: Damage::Refuse, ..TOLERANT }).is_ok()
+        );
+        let is_harmed = ["torn", "nul", "utf8"].iter().any(|word| name.starts_with("derived") && name.contains(word));
+        // One of the files is a log in prose that lies among the transcripts.
+        let is_prose = !bytes.starts_with(b"{");
+        assert_eq!(found.damage.is_empty(), !is_harmed && !is_prose, "{name}: {:?}", found.damage);
     });
 }
 
@@ -58,8 +73,7 @@ fn every_transcript_is_cut_and_joined_byte_for_byte() {
     each(|format, name, bytes| {
         let ends = format.split(bytes).unwrap();
         assert_eq!(ends.last(), Some(&bytes.len()), "{name}");
-        let every_seventh: Vec<usize> =
-            ends.iter().copied().skip(6).step_by(7).chain([bytes.len()]).collect();
+        let every_seventh: Vec<usize> = ends.iter().copied().skip(6).step_by(7).chain([bytes.len()]).collect();
         for ends in [&ends, &every_seventh] {
             let parts = format.cut(bytes, ends).unwrap();
             let whole = concat(format, &parts).unwrap();
@@ -82,7 +96,7 @@ fn parts_of_a_transcript_count_what_the_whole_counts() {
 #[test]
 fn every_transcript_is_translated_to_every_format() {
     each(|format, name, bytes| {
-        let conversation = format.decode(bytes).unwrap();
+        let conversation = format.decode(sample(format, bytes)).unwrap();
         for target in all() {
             let encoded = target.encode(&conversation);
             let ledger = encoded.fidelity();
@@ -91,7 +105,11 @@ fn every_transcript_is_translated_to_every_format() {
             let found = found.unwrap_or_else(|cause| panic!("{name} to {}: {cause}", target.id()));
             assert!(found.damage.is_empty(), "{name} to {}: {found:?}", target.id());
             let again = target.encode(&target.decode(&encoded.bytes).unwrap());
-            assert!(again.bytes == target.encode(&target.decode(&again.bytes).unwrap()).bytes, "{name} to {}", target.id());
+            assert!(
+                again.bytes == target.encode(&target.decode(&again.bytes).unwrap()).bytes,
+                "{name} to {}",
+                target.id()
+            );
         }
     });
 }
@@ -107,6 +125,7 @@ fn what_was_valid_stays_valid_in_translation() {
             }
             codes
         };
+        let bytes = sample(format, bytes);
         let before = errors(format, bytes);
         let conversation = format.decode(bytes).unwrap();
         for target in all() {

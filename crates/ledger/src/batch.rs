@@ -63,9 +63,10 @@ impl Batch {
     pub(crate) fn check(&self) -> Result<(), LedgerError> {
         if self.frames.len() > limits::BATCH_FRAMES_MAX {
             return Err(LedgerError::TooLarge {
-                what: "a batch of frames".into(),
-                size: self.frames.len() as u64,
+                what: "a batch",
+                size: Some(self.frames.len() as u64),
                 limit: limits::BATCH_FRAMES_MAX as u64,
+                unit: "frames",
             });
         }
         for artifact in &self.artifacts {
@@ -80,9 +81,10 @@ impl NewArtifact {
         let len = self.bytes.as_ref().map_or(0, Vec::len);
         if len > limits::ARTIFACT_INLINE_BYTES_MAX {
             return Err(LedgerError::TooLarge {
-                what: format!("inline artifact {}", self.id),
-                size: len as u64,
+                what: "an artifact of a batch",
+                size: Some(len as u64),
                 limit: limits::ARTIFACT_INLINE_BYTES_MAX as u64,
+                unit: "bytes",
             });
         }
         Ok(())

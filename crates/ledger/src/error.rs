@@ -29,8 +29,8 @@ pub enum LedgerError {
     KeyReused { stream: StreamId, key: String, seq: u64 },
     #[error("idempotency key {0:?} is not 1 to 128 visible ASCII characters")]
     BadKey(String),
-    #[error("{what} has {size}, and the limit is {limit}")]
-    TooLarge { what: String, size: u64, limit: u64 },
+    #[error("{what} has {} {unit}, and the limit is {limit}", size.map_or_else(|| "too many".to_owned(), |size| size.to_string()))]
+    TooLarge { what: &'static str, size: Option<u64>, limit: u64, unit: &'static str },
     #[error("artifact {0} was dropped while this was being written: send its bytes again")]
     ArtifactGone(ArtifactId),
     #[error("no artifact {0}")]
@@ -61,8 +61,20 @@ pub enum LedgerError {
     Output(std::io::Error),
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    #[error(transparent)]
-    SegmentWrite(#[from] SegmentWriteError),
+    #[error("cannot write a segment: {0}")]
+    SegmentWrite(SegmentWriteError),
+}
+
+impl From<SegmentWriteError> for LedgerError {
+    fn from(error: SegmentWriteError) -> Self {
+        match error {
+            SegmentWriteError::Io(source) => Self::io("a new segment", source),
+            SegmentWriteError::ArtifactTooLarge { max } => {
+                Self::TooLarge { what: "the artifact", size: None, limit: max, unit: "bytes" }
+            }
+            other => Self::SegmentWrite(other),
+        }
+    }
 }
 
 impl LedgerError {
@@ -133,7 +145,7 @@ impl LedgerError {
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Full { .. } | Self::Poisoned | Self::Disk { .. } | Self::Io { .. } => ErrorKind::Unavailable,
             Self::Segment(error) => segment_kind(error),
-            Self::SegmentWrite(SegmentWriteError::Io(_)) | Self::Output(_) => ErrorKind::Unavailable,
+            Self::Output(_) => ErrorKind::Unavailable,
             Self::SegmentWrite(_) => ErrorKind::Internal,
         }
     }

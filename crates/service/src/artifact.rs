@@ -186,7 +186,7 @@ impl Store {
 }
 
 fn write_segment(new: &mut enjamb_ledger::NewSegment, head: Vec<u8>, source: &mut dyn Read) -> Result<SegmentRecord> {
-    let ledger = |error| ServiceError::Ledger(unwritten(error));
+    let ledger = |error: SegmentWriteError| ServiceError::Ledger(error.into());
     let mut writer = SegmentWriter::new(new.writer(), SegmentOptions::RANGES, |_: &_| None).map_err(ledger)?;
     let mut artifact = writer.artifact();
     artifact.write(&head).map_err(ledger)?;
@@ -201,17 +201,6 @@ fn write_segment(new: &mut enjamb_ledger::NewSegment, head: Vec<u8>, source: &mu
     let (id, len) = artifact.finish().map_err(ledger)?;
     let (_, summary, _) = writer.finish().map_err(ledger)?;
     Ok(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts: vec![(id, len)] })
-}
-
-/// Why a segment could not be written, with the cases that callers tell apart.
-fn unwritten(error: SegmentWriteError) -> LedgerError {
-    match error {
-        SegmentWriteError::Io(source) => LedgerError::io("the segment", source),
-        SegmentWriteError::ArtifactTooLarge { max } => {
-            LedgerError::TooLarge { what: "an artifact".into(), size: max + 1, limit: max }
-        }
-        other => other.into(),
-    }
 }
 
 fn expect_id(options: &PutOptions, found: ArtifactId) -> Result<()> {

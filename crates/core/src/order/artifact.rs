@@ -22,7 +22,9 @@ pub(super) fn check(case: &mut Case<'_>, body: &ArtifactBody) -> Result<(), Refu
 
 fn check_tag(case: &mut Case<'_>, tag: &ArtifactTagged) -> Result<(), Refusal> {
     case.check_name(&tag.name)?;
-    parse_some(case, "artifact_id", tag.artifact_id.as_ref())?;
+    if let Some(id) = parse_some(case, "artifact_id", tag.artifact_id.as_ref())? {
+        check_here(case, id)?;
+    }
     let previous = parse_some(case, "previous", tag.previous.as_ref())?.map(|id| id.to_hex());
     let current = case.in_store(MarkKey::Tag(tag.name.clone()));
     case.require(previous == current, Rule::TagMoved, || {

@@ -14,21 +14,57 @@ use crate::position::{Position, Problem};
 
 /// Types of records that are known and say nothing in the conversation.
 const BOOKKEEPING: &[&str] = &[
-    "agent-name", "agent-setting", "ai-title", "atis-latch", "attachment", "bridge-session", "content-replacement",
-    "custom-title", "file-history-delta", "file-history-snapshot", "frame-link", "last-prompt", "mode",
-    "permission-mode", "pr-link", "progress", "queue-operation", "relocated", "result", "started", "stream_event",
-    "summary", "system", "tag", "worktree-state",
+    "agent-name",
+    "agent-setting",
+    "ai-title",
+    "atis-latch",
+    "attachment",
+    "bridge-session",
+    "content-replacement",
+    "custom-title",
+    "file-history-delta",
+    "file-history-snapshot",
+    "frame-link",
+    "last-prompt",
+    "mode",
+    "permission-mode",
+    "pr-link",
+    "progress",
+    "queue-operation",
+    "relocated",
+    "result",
+    "started",
+    "stream_event",
+    "summary",
+    "system",
+    "tag",
+    "worktree-state",
 ];
 
 /// Attachments that tell the model something of the work, rather than of the harness.
-const TELLING: &[&str] =
-    &["compact_file_reference", "diagnostics", "edited_text_file", "file", "hook_additional_context", "nested_memory", "queued_command"];
+const TELLING: &[&str] = &[
+    "compact_file_reference",
+    "diagnostics",
+    "edited_text_file",
+    "file",
+    "hook_additional_context",
+    "nested_memory",
+    "queued_command",
+];
 
 /// How texts begin that stand under the user's role but were not typed.
 const HARNESS: &[&str] = &[
-    "<bash-", "<command-", "<local-command-", "<system-reminder>", "<task-notification>", "<teammate-message",
-    "Base directory for this skill:", "Caveat: The messages below were generated", "Continue from where you left off.",
-    "This session is being continued from a previous conversation", "[Request interrupted by user",
+    "<bash-",
+    "<command-",
+    "<local-command-",
+    "<system-reminder>",
+    "<task-notification>",
+    "<teammate-message",
+    "Base directory for this skill:",
+    "Caveat: The messages below were generated",
+    "Continue from where you left off.",
+    "This session is being continued from a previous conversation",
+    "[Request interrupted by user",
 ];
 
 /// A record in the tree.
@@ -45,7 +81,9 @@ pub(super) struct Node {
 pub(super) enum NodeKind {
     Message,
     /// The head of the records that were carried over a compaction, and what they were put after.
-    Boundary { carried: Option<(String, String)> },
+    Boundary {
+        carried: Option<(String, String)>,
+    },
     Other,
 }
 
@@ -259,9 +297,11 @@ fn findings(reading: &Reading, nodes: &[Node]) -> Vec<Problem> {
             "The first message is a side chain's: the whole file passes for a subagent's and is not offered to resume.",
         )),
         Some(_) => {}
-        None => problems.extend(reading.origins.first().map(|at| {
-            Problem::error("no-messages", *at, "No record is a message: the session would not be found.")
-        })),
+        None => {
+            problems.extend(reading.origins.first().map(|at| {
+                Problem::error("no-messages", *at, "No record is a message: the session would not be found.")
+            }))
+        }
     }
     problems
 }

@@ -96,9 +96,10 @@ impl<'n> Tree<'n> {
         let mut found: HashSet<usize> = placed.map(|(node, _)| node.entry).collect();
         let calls: HashSet<&str> =
             found.iter().flat_map(|index| entries[*index].tool_calls()).map(|call| call.id.as_str()).collect();
-        let answers = entries.iter().enumerate().filter(|(_, entry)| {
-            entry.tool_results().any(|result| calls.contains(result.call_id.as_str()))
-        });
+        let answers = entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.tool_results().any(|result| calls.contains(result.call_id.as_str())));
         let answers: Vec<usize> = answers.map(|(index, _)| index).collect();
         found.extend(answers);
         found

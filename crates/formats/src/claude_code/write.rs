@@ -46,16 +46,16 @@ impl Transcript {
         // An instant of its own, or just after the one before: the order of times is the order of records.
         self.time = entry.at.unwrap_or_else(|| Timestamp::from_micros(self.time.as_micros().saturating_add(1000)));
         let (records, content): (Vec<&Block>, Vec<&Block>) = entry.blocks.iter().partition(|block| is_record(block));
-        for record in records.iter().filter_map(|block| block.as_verbatim()) {
-            self.record(record);
+        let records: Vec<&Verbatim> = records.into_iter().filter_map(Block::as_verbatim).collect();
+        records.iter().for_each(|record| self.record(record));
+        let mut is_marked = records.iter().any(|record| record.kind == BOUNDARY);
+        let (summaries, said): (Vec<&Block>, Vec<&Block>) = content.into_iter().partition(|block| is_summary(block));
+        for summary in summaries {
+            self.summary(entry, summary, std::mem::take(&mut is_marked));
         }
-        if content.is_empty() {
-            return;
-        }
-        let marked = !records.is_empty();
         match entry.role {
-            Role::Assistant => self.reply(entry, &content),
-            Role::User | Role::System | Role::Developer | Role::Tool => self.user(entry, &content, marked),
+            Role::Assistant => self.reply(entry, &said),
+            Role::User | Role::System | Role::Developer | Role::Tool => self.user(entry, &said),
         }
     }
 
@@ -79,25 +79,26 @@ impl Transcript {
         Some(record)
     }
 
-    fn user(&mut self, entry: &Entry, content: &[&Block], marked: bool) {
-        let is_summary = content.iter().any(|block| matches!(block, Block::Compaction { .. }));
-        if is_summary && !marked {
+    fn user(&mut self, entry: &Entry, content: &[&Block]) {
+        if content.is_empty() {
+            return;
+        }
+        let message = Writer::new().member("role", "user").member("content", &write_content(content)).json();
+        let uuid = self.uuid(entry.id.as_deref(), "user");
+        let is_meta = (entry.synthetic && entry.role != Role::Tool).then_some(true);
+        let record = self.envelope(entry).member("type", "user").member("message", &message);
+        self.end(record.optional("isMeta", is_meta), uuid);
+    }
+
+    fn summary(&mut self, entry: &Entry, block: &Block, is_marked: bool) {
+        if !is_marked {
             self.boundary(entry);
         }
-        let content = match content {
-            [Block::Compaction { summary }] => json::json_text(summary),
-            _ => write_content(content),
-        };
-        let message = Writer::new().member("role", "user").member("content", &content).json();
-        let uuid = self.uuid(entry.id.as_deref(), "user");
-        let flags: &[&str] = match (is_summary, entry.synthetic && entry.role != Role::Tool) {
-            (true, _) => &["isCompactSummary", "isVisibleInTranscriptOnly"],
-            (false, true) => &["isMeta"],
-            (false, false) => &[],
-        };
+        let Block::Compaction { summary } = block else { unreachable!("only summaries are given") };
+        let message = Writer::new().member("role", "user").member("content", summary).json();
+        let uuid = self.uuid(entry.id.as_deref(), "summary");
         let record = self.envelope(entry).member("type", "user").member("message", &message);
-        let record = flags.iter().fold(record, |record, flag| record.member(flag, &true));
-        self.end(record, uuid);
+        self.end(record.member("isVisibleInTranscriptOnly", &true).member("isCompactSummary", &true), uuid);
     }
 
     /// The mark of a compaction, after which nothing written before is read.
@@ -119,8 +120,12 @@ impl Transcript {
 
     /// One record for each block, as the runtime writes them.
     fn reply(&mut self, entry: &Entry, content: &[&Block]) {
+        if content.is_empty() {
+            return;
+        }
         let first = self.uuid(entry.id.as_deref(), "assistant");
-        let message_id = entry.attribute(attribute::MESSAGE_ID).map_or_else(|| format!("msg_{}", hex(&first)), str::to_owned);
+        let message_id =
+            entry.attribute(attribute::MESSAGE_ID).map_or_else(|| format!("msg_{}", hex(&first)), str::to_owned);
         let has_calls = entry.tool_calls().any(|call| !call.server);
         let stop_reason = if has_calls { "tool_use" } else { "end_turn" };
         let is_final = !entry.usage.unwrap_or_default().provisional;
@@ -160,6 +165,13 @@ impl Transcript {
         self.used.insert(uuid.clone());
         uuid
     }
+}
+
+/// How the reader names the record that marks a compaction.
+const BOUNDARY: &str = "system/compact_boundary";
+
+fn is_summary(block: &Block) -> bool {
+    matches!(block, Block::Compaction { .. })
 }
 
 /// A whole record of this format, as against a block of a message.

@@ -12,14 +12,27 @@ use crate::responses::read_item;
 
 /// Types of lines that are known and say nothing in the conversation.
 const BOOKKEEPING: &[&str] = &[
-    "event_msg", "inter_agent_communication", "inter_agent_communication_metadata", "security_risk_score",
-    "session_meta", "state", "turn_context", "world_state",
+    "event_msg",
+    "inter_agent_communication",
+    "inter_agent_communication_metadata",
+    "security_risk_score",
+    "session_meta",
+    "state",
+    "turn_context",
+    "world_state",
 ];
 
 /// How texts begin that stand under the user's role but were not typed.
 const HARNESS: &[&str] = &[
-    "# AGENTS.md instructions", "<INSTRUCTIONS>", "<environment_context>", "<permissions", "<skill", "<subagent",
-    "<turn_aborted>", "<user_action>", "<user_instructions>",
+    "# AGENTS.md instructions",
+    "<INSTRUCTIONS>",
+    "<environment_context>",
+    "<permissions",
+    "<skill",
+    "<subagent",
+    "<turn_aborted>",
+    "<user_action>",
+    "<user_instructions>",
 ];
 
 /// How the message begins in which a compaction hands its summary on.

@@ -57,14 +57,14 @@ impl Rollout {
         }
         self.time_micros = entry.at.map_or(self.time_micros.saturating_add(1000), Timestamp::as_micros);
         let (records, content): (Vec<&Block>, Vec<&Block>) = entry.blocks.iter().partition(|block| is_record(block));
-        let marked = !records.is_empty();
-        self.lines.extend(records.iter().filter_map(|block| raw(block.as_verbatim()?)));
+        let records: Vec<&Verbatim> = records.into_iter().filter_map(Block::as_verbatim).collect();
+        let is_marked = records.iter().any(|record| record.kind == "compacted");
+        self.lines.extend(records.iter().filter_map(|record| raw(record)));
         let (summaries, said): (Vec<&Block>, Vec<&Block>) =
             content.into_iter().partition(|block| matches!(block, Block::Compaction { .. }));
-        self.has_copies |= marked && !summaries.is_empty();
-        if !marked {
-            summaries.into_iter().for_each(|summary| self.compacted(summary));
-        }
+        self.has_copies |= is_marked && !summaries.is_empty();
+        let unwritten = summaries.into_iter().skip(usize::from(is_marked));
+        unwritten.for_each(|summary| self.compacted(summary));
         self.said(&Entry { blocks: said.into_iter().cloned().collect(), ..entry.clone() });
     }
 

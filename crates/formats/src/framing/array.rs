@@ -13,7 +13,7 @@ pub(super) fn items(bytes: &[u8]) -> Result<Items<'_>, Unframed> {
         unframed(0, offset, format!("expected one JSON array: {}", reason(&cause)))
     })?;
     let items = values.into_iter().zip(1..).map(|(value, number)| item(bytes, value, number)).collect();
-    Ok(Items { items, damage: Vec::new() })
+    Ok(Items { items, ..Items::default() })
 }
 
 fn item<'a>(bytes: &'a [u8], value: &'a RawValue, number: u64) -> Item<'a> {

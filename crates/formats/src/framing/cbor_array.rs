@@ -16,7 +16,7 @@ pub(super) fn items(bytes: &[u8]) -> Result<Items<'_>, Unframed> {
         range: start..start + value.len(),
         content: Content::Cbor(value),
     });
-    Ok(Items { items: items.collect(), damage: Vec::new() })
+    Ok(Items { items: items.collect(), ..Items::default() })
 }
 
 /// The header of an array of definite length, in the fewest bytes.

@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
 
     fn damaged(&self, found: &mut Items<'a>, sound: &[u8], offset: usize, what: &str) {
         let at = self.at(self.start + offset_in(self.bytes, sound) + offset);
-        found.damage.push(Problem::warning("damaged-line", at, format!("The line {what}.")));
+        found.damage.add(|| Problem::warning("damaged-line", at, format!("The line {what}.")));
     }
 
     fn at(&self, offset: usize) -> Position {

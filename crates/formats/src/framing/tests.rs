@@ -70,7 +70,7 @@ fn a_damaged_line_does_not_hide_its_neighbours() {
     let items: Vec<&[u8]> = ranges(Framing::JsonLines, bytes);
     assert_eq!(items, [&b"{\"a\":1}"[..], b"{\"b\":2}", b"{\"c\":3}", b"{\"d\":\"\xff\"}", b"[7]"]);
     let damage = Framing::JsonLines.items(bytes).unwrap().damage;
-    let lines: Vec<String> = damage.iter().map(ToString::to_string).collect();
+    let lines: Vec<String> = damage.first.iter().map(ToString::to_string).collect();
     assert_eq!(lines.len(), 4, "{lines:#?}");
     assert!(lines[1].starts_with("line 4 (byte 27): The line is not JSON: expected ident"), "{}", lines[1]);
 }

@@ -81,19 +81,24 @@ impl SqliteLedger {
         fs::rename(&partial, to).map_err(|error| LedgerError::io(to, error))
     }
 
-    /// Makes a store in `dir` from the backup in `from`. Every file is checked while it is copied.
+    /// Makes a store in `dir` from the backup in `from`. Every file is checked while it is copied, and only when all are
+    /// there does the store get its name.
     pub fn restore(from: &Path, dir: &Path, progress: &mut Progress<'_>) -> Result<Backup> {
         let listed = read_manifest(from)?;
         super::prepare_dir(dir)?;
-        fs::create_dir_all(dir.join("segments")).map_err(|error| LedgerError::io(dir, error))?;
+        let partial = dir.with_extension("restoring");
+        remove_dir_if_there(&partial)?;
+        super::prepare_dir(&partial)?;
+        fs::create_dir_all(partial.join("segments")).map_err(|error| LedgerError::io(&partial, error))?;
         let total = listed.len() as u64;
-        // The log comes last: a directory without one is not a store.
-        for (done, file) in listed.iter().rev().enumerate() {
-            copy_checked(&from.join(&file.name), &dir.join(&file.name), &file.digest)?;
+        for (done, file) in listed.iter().enumerate() {
+            copy_checked(&from.join(&file.name), &partial.join(&file.name), &file.digest)?;
             progress(done as u64 + 1, total);
         }
-        sync_dir(&dir.join("segments"))?;
-        sync_dir(dir)?;
+        sync_dir(&partial.join("segments"))?;
+        sync_dir(&partial)?;
+        fs::remove_dir(dir).and_then(|()| fs::rename(&partial, dir)).map_err(|error| LedgerError::io(dir, error))?;
+        sync_dir(dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
         Ok(Backup { files: total, bytes: listed.iter().map(|file| file.bytes).sum(), kept: 0 })
     }
 
@@ -217,6 +222,13 @@ fn parse_line(line: &str) -> Option<Listed> {
 
 fn sync_file(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(|error| LedgerError::io(path, error))
+}
+
+fn remove_dir_if_there(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LedgerError::io(path, error)),
+        _ => Ok(()),
+    }
 }
 
 fn remove_if_there(path: &PathBuf) -> Result<()> {

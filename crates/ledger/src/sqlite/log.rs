@@ -39,7 +39,9 @@ pub struct SealedRange {
 /// Opens the log of an existing store for reading and writing.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
     let connection = connect(path, vfs, OpenFlags::empty())?;
+    // A file that is not ours to open is not ours to change either.
     check_identity(&connection, path)?;
+    configure(&connection, path)?;
     Ok(connection)
 }
 
@@ -47,6 +49,7 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
 pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
     let doing = "creating the log";
     let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    configure(&connection, path)?;
     let known = |error: rusqlite::Error| LedgerError::sqlite(doing, &error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(known)?;
     if identity(&connection).map_err(known)? == (APPLICATION_ID, FORMAT) {
@@ -64,7 +67,7 @@ pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<C
 
 /// Whether the making of this log was cut short: its file is there, and says nothing yet.
 pub(crate) fn is_unfinished(path: &Path, vfs: Option<&str>) -> Result<bool, LedgerError> {
-    let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let connection = connect(path, vfs, OpenFlags::empty())?;
     let known = |error: rusqlite::Error| opening(path, "reading the log's version", &error);
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(known)?;
@@ -78,15 +81,20 @@ fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connectio
     let connection = connect_plainly(path, vfs, flags).map_err(known)?;
     connection.busy_timeout(BUSY_WAIT).map_err(known)?;
     if extra.contains(OpenFlags::SQLITE_OPEN_CREATE) {
-        // In a log that is there already, the second would be a write transaction.
+        // What a log that is there already has been made with stays as it is.
         connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(known)?;
     }
+    Ok(connection)
+}
+
+fn configure(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
+    let known = |error: rusqlite::Error| opening(path, "opening the log", &error);
     connection.pragma_update(None, "journal_mode", "WAL").map_err(known)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX).map_err(known)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
-    Ok(connection)
+    Ok(())
 }
 
 fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite::Result<Connection> {

@@ -1,0 +1,222 @@
+//! Laws that hold for every format: of any bytes, and of any conversation.
+
+use std::ops::Range;
+
+use enjamb_core::conversation::{
+    Block, Conversation, Entry, Image, ImageSource, Raw, Reasoning, Role, Standing, ToolCall, ToolResult, Usage,
+    Verbatim,
+};
+use enjamb_core::{Json, Timestamp};
+use enjamb_formats::{Damage, Format, Framing, Look, Outcome, TokenCounting, all, by_id, concat, narrative};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+const TOLERANT: Look = Look { counting: TokenCounting::Cheap, damage: Damage::Keep };
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z ]{0,12}", "\\PC{0,8}", Just(String::new()), Just("a\n\"b\"\u{2028}\u{0}".to_owned())]
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-c]", Just("call|1".to_owned()), Just("019f05fa-59a1-7863-8863-855e7b57ee1a".to_owned())]
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let values =
+        vec!["{}", r#"{"file_path":"/a","n":1e400}"#, r#""free text""#, "[1,{\"a\":null}]", "12345678901234567890"];
+    proptest::sample::select(values).prop_map(|text| Json::parse(text).expect("JSON"))
+}
+
+fn reasoning() -> impl Strategy<Value = Block> {
+    let provider = option::of(proptest::sample::select(vec!["anthropic".to_owned(), "openai".to_owned()]));
+    (text(), option::of("[a-z]{1,4}"), option::of("[a-z]{1,4}"), provider).prop_map(
+        |(text, signature, encrypted, provider)| Block::Reasoning(Reasoning { text, signature, encrypted, provider }),
+    )
+}
+
+fn image() -> impl Strategy<Value = Block> {
+    let source =
+        prop_oneof!["[A-Za-z0-9]{0,8}".prop_map(ImageSource::Base64), "https://[a-z]{1,5}".prop_map(ImageSource::Url),];
+    (option::of(Just("image/png".to_owned())), source)
+        .prop_map(|(media_type, source)| Block::Image(Image { media_type, source }))
+}
+
+/// What the format itself would have kept, and what one that nobody knows would have.
+fn verbatim() -> impl Strategy<Value = Block> {
+    let known = all().iter().map(|format| (format.id().to_owned(), format.framing()));
+    let formats: Vec<_> = known.chain([("else-v9".to_owned(), Framing::JsonLines)]).collect();
+    (proptest::sample::select(formats), any::<bool>()).prop_map(|((format, framing), shown)| {
+        let content = match framing {
+            Framing::JsonLines | Framing::JsonArray => {
+                Raw::Json(Json::parse(r#"{"type":"thing","payload":{"x":1}}"#).expect("JSON"))
+            }
+            Framing::CborArray => Raw::Bytes(vec![0xa1, 0x61, 0x78, 0x01]),
+        };
+        Block::Verbatim(Verbatim { format, kind: "thing".to_owned(), content, shown })
+    })
+}
+
+fn part() -> impl Strategy<Value = Block> {
+    prop_oneof![text().prop_map(Block::Text), image(), verbatim()]
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    prop_oneof![
+        text().prop_map(Block::Text),
+        part(),
+        reasoning(),
+        (id(), "[A-Z][a-z]{1,5}", json(), any::<bool>())
+            .prop_map(|(id, name, input, server)| Block::ToolCall(ToolCall { id, name, input, server })),
+        (id(), vec(part(), 0..3), any::<bool>())
+            .prop_map(|(call_id, content, is_error)| { Block::ToolResult(ToolResult { call_id, content, is_error }) }),
+        image(),
+        text().prop_map(|summary| Block::Compaction { summary }),
+        verbatim(),
+    ]
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let roles = vec![Role::User, Role::Assistant, Role::System, Role::Developer, Role::Tool];
+    let standings =
+        vec![Standing::Context, Standing::Context, Standing::Compacted, Standing::Abandoned, Standing::Sidechain];
+    let time = option::of((0..4_000_000_000_000_000i64).prop_map(Timestamp::from_micros));
+    let usage = option::of((0..9u64, any::<bool>()).prop_map(|(output_tokens, provisional)| Usage {
+        output_tokens,
+        provisional,
+        ..Usage::default()
+    }));
+    let known = (time, option::of(id()), usage, any::<bool>());
+    (proptest::sample::select(roles), proptest::sample::select(standings), vec(block(), 0..4), known).prop_map(
+        |(role, standing, blocks, (at, id, usage, synthetic))| {
+            let mut entry = Entry { standing, at, id, usage, synthetic, ..Entry::new(role, blocks) };
+            entry.set_attribute("cwd", Some("/work"));
+            entry
+        },
+    )
+}
+
+fn conversation() -> impl Strategy<Value = Conversation> {
+    vec(entry(), 0..8).prop_map(|entries| Conversation { entries })
+}
+
+fn blocks(conversation: &Conversation) -> Vec<&Block> {
+    conversation.entries.iter().flat_map(|entry| &entry.blocks).collect()
+}
+
+fn decode(format: &dyn Format, bytes: &[u8]) -> Conversation {
+    let found = format.inspect_with(bytes, TOLERANT).unwrap_or_else(|cause| panic!("{cause}"));
+    assert!(found.damage.is_empty(), "{}: {:?}", format.id(), found.damage);
+    format.decode(bytes).unwrap_or_else(|cause| panic!("{cause}"))
+}
+
+/// Bytes that look like a delta, and others.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let words: Vec<&'static [u8]> = vec![
+        b"{\"type\":\"user\",\"uuid\":\"a\",\"parentUuid\":\"b\",\"message\":{\"content\":",
+        b"{\"type\":\"assistant\",\"uuid\":\"b\",\"parentUuid\":\"a\",\"message\":{\"id\":\"m\",\"content\":[",
+        b"{\"type\":\"system\",\"subtype\":\"compact_boundary\",\"uuid\":\"c\"}\n",
+        b"{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":\"x\"}}\n",
+        b"{\"type\":\"compacted\",\"payload\":{\"replacement_history\":[{}]}}\n",
+        b"{\"type\":\"event_msg\",\"payload\":{\"type\":\"thread_rolled_back\",\"num_turns\":9}}\n",
+        b"{\"role\":\"user\",\"content\":",
+        b"{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":[",
+        b"\"\\ud83d\"",
+        b"\"hi\"",
+        b"}",
+        b"]",
+        b"[",
+        b"{",
+        b",",
+        b"\n",
+        b"\0",
+        b"\xff",
+        b"null",
+        b"1e999",
+        b"\x81\xa2\x64Role\x64user\x67Content\x81\xa1",
+        b"\x9f",
+        b"\xa1\x64type\x66prompt",
+        b"\x80",
+    ];
+    prop_oneof![vec(any::<u8>(), 0..64), vec(proptest::sample::select(words), 0..12).prop_map(|words| words.concat())]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_make_a_format_panic(bytes in bytes()) {
+        for format in all() {
+            let _ = format.validate(&bytes);
+            if let Ok(conversation) = format.decode(&bytes) {
+                let _ = narrative::render(&conversation);
+                let _ = format.encode(&conversation);
+            }
+        }
+    }
+
+    #[test]
+    fn cut_anywhere_and_joined_again_a_delta_is_what_it_was(bytes in bytes()) {
+        for format in all() {
+            let Ok(ends) = format.split(&bytes) else { continue };
+            let parts = format.cut(&bytes, &ends).unwrap();
+            let records = |bytes: &[u8]| format.read(bytes).unwrap().records;
+            let sum: u64 = parts.iter().map(|part| records(part)).sum();
+            prop_assert_eq!(sum, records(&bytes));
+            let whole = concat(*format, &parts).unwrap();
+            // The spelling of a header is ours; joined once, it is settled.
+            let settled = concat(*format, &[&whole]).unwrap();
+            prop_assert_eq!(&whole, &settled);
+            if format.framing() == Framing::JsonLines && !ends.is_empty() {
+                prop_assert!(whole.starts_with(&bytes) && whole.len() <= bytes.len() + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn every_block_has_a_fate(conversation in conversation()) {
+        for format in all() {
+            let encoded = format.encode(&conversation);
+            let fates: Vec<Range<usize>> = encoded.ledger.iter().map(|fate| fate.entry..fate.block).collect();
+            let places: Vec<Range<usize>> = conversation.entries.iter().enumerate()
+                .flat_map(|(index, entry)| (0..entry.blocks.len()).map(move |block| index..block)).collect();
+            prop_assert_eq!(fates, places);
+            let explained = encoded.ledger.iter().all(|fate| (fate.outcome == Outcome::Kept) == fate.reason.is_empty());
+            prop_assert!(explained);
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_written_again_the_same(conversation in conversation()) {
+        for format in all() {
+            let once = format.encode(&conversation).bytes;
+            prop_assert_eq!(&once, &format.encode(&conversation).bytes, "{} is not deterministic", format.id());
+            let first = decode(*format, &once);
+            let encoded = format.encode(&first);
+            let second = decode(*format, &encoded.bytes);
+            prop_assert_eq!(blocks(&first), blocks(&second), "{}", format.id());
+            let lost = encoded.ledger.iter().find(|fate| fate.outcome != Outcome::Kept);
+            prop_assert_eq!(lost, None, "{}", format.id());
+        }
+    }
+
+    #[test]
+    fn the_generic_format_keeps_everything(conversation in conversation()) {
+        let generic = by_id("generic-v1").unwrap();
+        let mut expected = conversation.clone();
+        expected.entries.retain(|entry| !entry.blocks.is_empty());
+        // Results alone are the tools' words, whoever handed them on.
+        for entry in &mut expected.entries {
+            if entry.role == Role::User && entry.blocks.iter().all(|block| block.as_tool_result().is_some()) {
+                entry.role = Role::Tool;
+            }
+        }
+        prop_assert_eq!(decode(generic, &generic.encode(&conversation).bytes), expected);
+    }
+
+    #[test]
+    fn the_same_conversation_is_always_told_the_same(conversation in conversation()) {
+        prop_assert_eq!(narrative::render(&conversation), narrative::render(&conversation.clone()));
+        prop_assert_eq!(narrative::encode(&conversation).fidelity().blocks(), conversation.block_count());
+    }
+}
