@@ -105,7 +105,8 @@ mod tests {
         let id = |at: usize| CommitId::from_bytes([at as u8; 16]);
         let last = (0..all.len()).rev().find(|at| stop.ends_at(&id(*at), all[*at])).unwrap_or(0);
         let used = contributes(&stop, &all[last..]);
-        let letters: String = chain[last..].chars().zip(used).filter(|(_, used)| *used).map(|(letter, _)| letter).collect();
+        let letters: String =
+            chain[last..].chars().zip(used).filter(|(_, used)| *used).map(|(letter, _)| letter).collect();
         assert_eq!(letters, expected, "{chain} {stop:?}");
     }
 

@@ -320,12 +320,15 @@ impl Entry {
         }
     }
 
-    /// The text of a prompt that a person typed.
+    /// True when a person typed it, on the main line, for the first time.
+    pub fn is_prompt(&self) -> bool {
+        let is_typed = self.role == Role::User && !self.synthetic && self.is_current();
+        let has_words = || self.blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty());
+        is_typed && self.attribute(attribute::COPIED).is_none() && has_words()
+    }
+
     fn prompt(&self) -> Option<String> {
-        if self.role != Role::User || self.synthetic || !self.is_current() {
-            return None;
-        }
-        Some(self.text()).filter(|text| !text.trim().is_empty())
+        self.is_prompt().then(|| self.text())
     }
 }
 

@@ -3,8 +3,8 @@
 //! Everything here takes values and returns values: no disk, no clock, no randomness, no environment. Time, ids and
 //! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
 
-pub mod conversation;
 pub mod chain;
+pub mod conversation;
 mod digest;
 pub mod frame;
 mod id;

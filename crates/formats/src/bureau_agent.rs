@@ -185,3 +185,31 @@ fn part(name: &str, value: Vec<u8>) -> Vec<u8> {
     });
     cbor::write_map(members.chain([("Type", cbor::write_text(kind))]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_the_bytes_that_bureau_gives_it() {
+        let hex = "81a264526f6c65647573657267436f6e74656e7481a764546578746268696454797065647465787467546f6f6c557365f668\
+                   5468696e6b696e67f66a546f6f6c526573756c74f66d536572766572546f6f6c557365f670536572766572546f6f6c526573\
+                   756c74f6";
+        let bytes: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+        let conversation = BureauAgent.decode(&bytes).unwrap();
+        let [entry] = conversation.entries.as_slice() else { panic!("{conversation:?}") };
+        assert_eq!((entry.role, entry.text().as_str()), (Role::User, "hi"));
+        assert_eq!(BureauAgent.encode(&conversation).bytes, bytes);
+    }
+
+    #[test]
+    fn server_results_are_kept_as_they_are() {
+        let block = part("ServerToolResult", cbor::write_map([("X", cbor::write_int(1))]));
+        let message =
+            cbor::write_map([("Role", cbor::write_text("assistant")), ("Content", cbor::write_array(&[block]))]);
+        let bytes = cbor::write_array(&[message]);
+        assert!(BureauAgent.inspect(&bytes).unwrap().unknown.is_empty());
+        assert_eq!(BureauAgent.encode(&BureauAgent.decode(&bytes).unwrap()).bytes, bytes);
+    }
+}

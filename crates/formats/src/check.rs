@@ -22,6 +22,7 @@ fn seen(reading: &Reading) -> impl Iterator<Item = (Position, &Entry)> {
 pub(crate) fn anthropic(reading: &Reading) -> Vec<Problem> {
     let mut problems = pairing(reading);
     problems.extend(beginning(reading));
+    problems.extend(misplaced(reading));
     for (at, entry) in seen(reading) {
         problems.extend(entry.blocks.iter().filter_map(|block| anthropic_block(at, block)));
     }
@@ -93,6 +94,28 @@ fn beginning(reading: &Reading) -> Option<Problem> {
     let (at, first) = seen(reading).next()?;
     (first.role == Role::Assistant)
         .then(|| Problem::error("first-not-user", at, "The first message is the assistant's; it must be a user's."))
+}
+
+/// Anthropic's API wants the answers to a reply's calls in what the user says next, not later. Messages of one side that
+/// follow each other are one to it.
+fn misplaced(reading: &Reading) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut turn = 0;
+    let mut side = None;
+    let mut calls: HashMap<&str, u64> = HashMap::new();
+    for (at, entry) in seen(reading) {
+        let speaks = entry.role == Role::Assistant;
+        turn += u64::from(side.replace(speaks) != Some(speaks));
+        calls.extend(entry.tool_calls().map(|call| (call.id.as_str(), turn)));
+        let late = entry
+            .tool_results()
+            .filter(|result| calls.get(result.call_id.as_str()).is_some_and(|call| call + 1 < turn));
+        problems.extend(late.map(|result| {
+            let sentence = format!("The result of call {} does not directly follow it.", shown(&result.call_id));
+            Problem::error("result-misplaced", at, sentence)
+        }));
+    }
+    problems
 }
 
 fn anthropic_block(at: Position, block: &Block) -> Option<Problem> {

@@ -195,3 +195,46 @@ fn result_body(result: &ToolResult) -> Vec<u8> {
     let output = (!output.is_empty()).then(|| ("output", cbor::write_text(&output)));
     cbor::write_map(id.into_iter().chain(is_error).chain(output))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn an_event_has_the_bytes_that_bureau_gives_it() {
+        let bytes = hex(
+            "81a3647479706568726573706f6e736568726573706f6e7365a167636f6e74656e746268696974696d657374616d701a6955b900",
+        );
+        let conversation = Events.decode(&bytes).unwrap();
+        let [entry] = conversation.entries.as_slice() else { panic!("{conversation:?}") };
+        assert_eq!((entry.role, entry.text().as_str()), (Role::Assistant, "hi"));
+        assert_eq!(entry.at, "2026-01-01T00:00:00Z".parse().ok());
+        assert_eq!(Events.encode(&conversation).bytes, bytes);
+    }
+
+    #[test]
+    fn every_event_counts_and_bookkeeping_is_kept() {
+        let metric = cbor::write_map([
+            ("type", cbor::write_text("metric")),
+            ("metric", cbor::write_map([("input_tokens", cbor::write_int(5))])),
+        ]);
+        let odd = cbor::write_map([("type", cbor::write_text("smell"))]);
+        let bytes = cbor::write_array(&[metric, odd, cbor::write_int(3)]);
+        let found = Events.inspect(&bytes).unwrap();
+        assert_eq!((found.messages, found.unknown.len()), (3, 2));
+        assert_eq!(Events.encode(&Events.decode(&bytes).unwrap()).bytes, bytes);
+    }
+
+    #[test]
+    fn a_call_keeps_its_json_in_bytes() {
+        let call = cbor::write_map([("name", cbor::write_text("Read")), ("input", cbor::write_octets(b"{\"a\":1}"))]);
+        let event = cbor::write_map([("type", cbor::write_text("tool_call")), ("tool_call", call)]);
+        let conversation = Events.decode(&cbor::write_array(&[event])).unwrap();
+        let calls: Vec<&str> = conversation.tool_calls().map(|call| call.input.get()).collect();
+        assert_eq!(calls, ["{\"a\":1}"]);
+    }
+}

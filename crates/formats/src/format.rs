@@ -1,7 +1,7 @@
 //! What every format can do.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use enjamb_core::conversation::{Conversation, Entry};
 
@@ -84,6 +84,16 @@ pub trait Format: Sync {
     /// Offsets at which a delta may be cut so that both sides are deltas. The last is the end of the last item.
     fn split(&self, bytes: &[u8]) -> Result<Vec<usize>, FormatError> {
         self.framing().split(bytes).map_err(|cause| not(self.id(), cause))
+    }
+
+    /// Those offsets of [`Format::split`] at which a turn ends, because a person's prompt follows or nothing does.
+    fn turns(&self, bytes: &[u8]) -> Result<Vec<usize>, FormatError> {
+        let ends = self.split(bytes)?;
+        let reading = self.read(bytes)?;
+        let prompts = reading.placed().filter(|(_, entry)| entry.is_prompt());
+        let before = |at: Position| ends[..ends.partition_point(|end| *end as u64 <= at.offset())].last();
+        let turns: BTreeSet<usize> = prompts.filter_map(|(at, _)| before(at)).chain(ends.last()).copied().collect();
+        Ok(turns.into_iter().collect())
     }
 
     /// The delta in parts that end at offsets that [`Format::split`] gave.

@@ -51,7 +51,9 @@ pub enum LedgerError {
     Full { doing: &'static str },
     #[error("the store is busy: another process held its lock for {waited_s} s while {doing}")]
     Busy { doing: &'static str, waited_s: u64 },
-    #[error("a sync failed earlier, so this process will not write again: start a new one, and retry with the same idempotency key")]
+    #[error(
+        "a sync failed earlier, so this process will not write again: start a new one, and retry with the same idempotency key"
+    )]
     Poisoned,
     #[error("disk error while {doing}: {detail}")]
     Disk { doing: &'static str, detail: String, outcome: Outcome },
@@ -86,7 +88,9 @@ impl LedgerError {
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         let path = path.into();
         match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Self::Full { doing: "writing a file" },
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                Self::Full { doing: "writing a file" }
+            }
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
                 Self::Denied { path, detail: source.to_string() }
             }
@@ -137,7 +141,9 @@ impl LedgerError {
             Self::Frame(error) => error.kind(),
             Self::Refused(refusal) => refusal.kind(),
             Self::SeqConflict { .. } | Self::KeyReused { .. } | Self::ArtifactGone(_) => ErrorKind::Conflict,
-            Self::BadKey(_) | Self::TooLarge { .. } | Self::BadRange { .. } | Self::NotAStore { .. } => ErrorKind::Invalid,
+            Self::BadKey(_) | Self::TooLarge { .. } | Self::BadRange { .. } | Self::NotAStore { .. } => {
+                ErrorKind::Invalid
+            }
             Self::NoArtifact(_) | Self::NoStore(_) => ErrorKind::NotFound,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::TooNew { .. } => ErrorKind::Unsupported,

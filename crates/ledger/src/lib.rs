@@ -26,7 +26,7 @@ pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
 pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
-pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, SealedRange, Sealed, SqliteLedger, SqliteOptions};
+pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};
 
 pub type Result<T> = std::result::Result<T, LedgerError>;
 

@@ -169,11 +169,9 @@ fn decode_frame(fields: &mut Fields<'_>) -> Option<FrameRecord> {
     let seq = fields.u64()?;
     let key = match fields.short()? {
         "" => None,
-        key => Some(KeyUse {
-            key: key.to_owned(),
-            request: fields.array()?,
-            frames: u32::from_le_bytes(fields.array()?),
-        }),
+        key => {
+            Some(KeyUse { key: key.to_owned(), request: fields.array()?, frames: u32::from_le_bytes(fields.array()?) })
+        }
     };
     let chain = Digest::from_bytes(fields.array()?);
     Some(FrameRecord { stream, seq, key, chain, json: fields.0.to_vec() })

@@ -226,7 +226,8 @@ impl ReadAt for Stored {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let range = offset..offset + buf.len() as u64;
-        let bytes = block_on(self.store.get_range(&self.path, range)).map_err(|error| io::Error::other(error.to_string()))?;
+        let bytes =
+            block_on(self.store.get_range(&self.path, range)).map_err(|error| io::Error::other(error.to_string()))?;
         if bytes.len() != buf.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

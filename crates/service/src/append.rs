@@ -41,13 +41,7 @@ impl Store {
     fn new_frame(&self, json: Vec<u8>, stream: Option<&StreamId>, expected_seq: Option<u64>) -> Result<NewFrame> {
         let draft = Draft::parse(json)?;
         let stream = draft.stream().or_else(|| stream.cloned()).ok_or(ServiceError::NoStreamNamed)?;
-        Ok(NewFrame {
-            stream,
-            draft,
-            id: self.env.new_id(),
-            timestamp_ms: self.env.now().as_millis(),
-            expected_seq,
-        })
+        Ok(NewFrame { stream, draft, id: self.env.new_id(), timestamp_ms: self.env.now().as_millis(), expected_seq })
     }
 
     /// Appends frames of our own making, with artifacts that they name.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use enjamb_core::CommitId;
 use enjamb_core::chain::Stop;
 use enjamb_core::conversation::Conversation;
-use enjamb_core::CommitId;
 use enjamb_ledger::StoredCommit;
 
 use crate::{Result, Store};

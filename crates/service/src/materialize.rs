@@ -8,7 +8,7 @@ use std::io;
 use enjamb_core::chain::{self, Stop};
 use enjamb_core::conversation::Conversation;
 use enjamb_core::{ArtifactId, CommitId, limits};
-use enjamb_formats::{Format, FidelityLedger, Framing, Joiner, JoinError, Tier, Weight, narrative};
+use enjamb_formats::{FidelityLedger, Format, Framing, JoinError, Joiner, Tier, Weight, narrative};
 use enjamb_ledger::{LedgerError, StoredCommit};
 
 use crate::{Result, ServiceError, Store};
@@ -88,7 +88,8 @@ impl Store {
         let stored = parts.first().map(|part| part.commit.commit.format.clone());
         let wanted = request.format.clone().or_else(|| stored.clone()).unwrap_or_else(|| "generic-v1".into());
         let one_format = parts.iter().all(|part| part.commit.commit.format == wanted);
-        let known: Option<Vec<_>> = parts.iter().map(|part| enjamb_formats::by_id(&part.commit.commit.format)).collect();
+        let known: Option<Vec<_>> =
+            parts.iter().map(|part| enjamb_formats::by_id(&part.commit.commit.format)).collect();
         match (enjamb_formats::by_id(&wanted), known) {
             (Some(format), _) if one_format => self.join(format, parts, out),
             (Some(format), Some(_)) => self.translate(format, parts, out),
@@ -154,5 +155,112 @@ fn joining(error: JoinError) -> ServiceError {
     match error {
         JoinError::Format(error) => error.into(),
         JoinError::Write(error) => LedgerError::Output(error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Checkpoint, Content, Env};
+    use enjamb_core::Timestamp;
+    use enjamb_core::chain::CommitKind;
+
+    /// A commit of a random tree, as the test remembers it.
+    struct Made {
+        id: CommitId,
+        parent: Option<usize>,
+        kind: CommitKind,
+        delta: String,
+    }
+
+    fn grow(store: &Store, commits: usize, seed: u64) -> Vec<Made> {
+        let mut random = seed;
+        let mut next = move || {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) as usize
+        };
+        let mut made: Vec<Made> = Vec::new();
+        for at in 0..commits {
+            let parent = (at > 0 && next() % 10 > 0).then(|| next() % at);
+            let kind = match (parent, next() % 6) {
+                (Some(_), 0) => CommitKind::Compaction,
+                (_, 1) => CommitKind::Snapshot,
+                _ => CommitKind::Delta,
+            };
+            let end = if next() % 4 == 0 { "" } else { "\n" };
+            let delta = format!("{{\"role\":\"user\",\"content\":\"{at}\"}}{end}");
+            let id = store.checkpoint(request(&delta, parent.map(|parent| made[parent].id), kind, at)).unwrap().id;
+            made.push(Made { id, parent, kind, delta });
+        }
+        made
+    }
+
+    fn request(delta: &str, parent: Option<CommitId>, kind: CommitKind, at: usize) -> Checkpoint {
+        Checkpoint {
+            parent,
+            kind,
+            content: Content::Bytes(delta.as_bytes().to_vec()),
+            format: "generic-v1".into(),
+            principal: "p".into(),
+            trigger: "explicit".into(),
+            template: None,
+            machine: None,
+            session_id: None,
+            ticket_id: None,
+            thread_id: None,
+            summary: None,
+            attributes: None,
+            created_at: Some(Timestamp::from_millis(at as i64)),
+        }
+    }
+
+    /// The path to a commit, from the first one on.
+    fn path(made: &[Made], tip: usize) -> Vec<&Made> {
+        let mut path = vec![&made[tip]];
+        while let Some(parent) = path[path.len() - 1].parent {
+            path.push(&made[parent]);
+        }
+        path.reverse();
+        path
+    }
+
+    fn joined<'m>(path: impl IntoIterator<Item = &'m Made>) -> String {
+        path.into_iter().map(|made| format!("{}\n", made.delta.trim_end())).collect()
+    }
+
+    fn check(store: &Store, made: &[Made]) {
+        let read = |tip: &Made, stop: Stop| {
+            let mut text = Vec::new();
+            let request = Materialize { tip: Some(tip.id), stop, format: None };
+            let done = store.materialize(&request, &mut |part| text.write_all(part)).unwrap();
+            assert_eq!(done.tier, Tier::Native);
+            String::from_utf8(text).unwrap()
+        };
+        for tip in 0..made.len() {
+            let path = path(made, tip);
+            let whole =
+                path.iter().enumerate().filter(|(at, made)| *at == 0 || !made.kind.begins()).map(|(_, made)| *made);
+            assert_eq!(read(&made[tip], Stop::Root), joined(whole), "root of {tip}");
+            let begin = path.iter().rposition(|made| made.kind.begins()).unwrap_or(0);
+            assert_eq!(
+                read(&made[tip], Stop::Compaction),
+                joined(path[begin..].iter().copied()),
+                "compaction of {tip}"
+            );
+        }
+    }
+
+    use std::io::Write;
+
+    #[test]
+    fn any_tip_of_any_tree_is_the_deltas_on_its_path() {
+        for seed in 0..4 {
+            let home = tempfile::tempdir().unwrap();
+            let store = Store::create(home.path(), Env::system()).unwrap();
+            let made = grow(&store, 60, seed);
+            check(&store, &made);
+            store.rebuild_index().unwrap();
+            check(&store, &made);
+        }
     }
 }

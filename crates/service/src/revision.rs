@@ -1,9 +1,9 @@
 //! Words for commits: ids, the beginnings of them, refs, and steps back from any of these.
 
-use enjamb_core::{CommitId, IdKind, IdPrefix, StreamId, Timestamp, limits};
 use enjamb_core::chain::Stop;
 use enjamb_core::frame::{Body, ContextRefMoved};
 use enjamb_core::order::{MarkKey, Rule, Scope};
+use enjamb_core::{CommitId, IdKind, IdPrefix, StreamId, Timestamp, limits};
 use enjamb_ledger::{Ledger, LedgerError, StreamOrder};
 
 use crate::{Actor, Result, ServiceError, Store};
@@ -22,7 +22,8 @@ impl Store {
         let mut id = self.base(base)?;
         if back > 0 {
             let links = self.links(&id, &Stop::Root, back + 1)?;
-            let there = links.get(back).ok_or_else(|| ServiceError::Unknown { what: "commit", name: text.to_owned() })?;
+            let there =
+                links.get(back).ok_or_else(|| ServiceError::Unknown { what: "commit", name: text.to_owned() })?;
             id = there.id;
         }
         Ok(id)
@@ -136,7 +137,9 @@ mod tests {
 
     #[test]
     fn steps_are_counted() {
-        for (text, base, back) in [("@", "@", 0), ("@-", "@", 1), ("@--", "@", 2), ("ctx-12~7", "ctx-12", 7), ("a-b", "a-b", 0)] {
+        for (text, base, back) in
+            [("@", "@", 0), ("@-", "@", 1), ("@--", "@", 2), ("ctx-12~7", "ctx-12", 7), ("a-b", "a-b", 0)]
+        {
             assert_eq!(steps_back(text).unwrap(), (base, back), "{text}");
         }
         assert!(steps_back("@~x").is_err());

@@ -14,10 +14,12 @@ use crate::failure::{Exit, Failure, Result};
 use crate::text::{count, plural};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb checkpoint turn.jsonl --format claude-code-v1 --principal agent/reviewer\n  \
+#[command(
+    after_help = "Example:\n  enjamb checkpoint turn.jsonl --format claude-code-v1 --principal agent/reviewer\n  \
     enjamb checkpoint more.jsonl --format claude-code-v1 --parent @\n  \
     enjamb checkpoint summary.jsonl --type compaction --parent @ --before rest.jsonl --format claude-code-v1\n\n\
-    The format looks at the delta: bytes that it cannot read are refused, messages and tokens are counted.")]
+    The format looks at the delta: bytes that it cannot read are refused, messages and tokens are counted."
+)]
 pub struct Checkpoint {
     /// The delta: a file, or - for stdin
     delta: Option<PathBuf>,
@@ -148,7 +150,12 @@ fn report(context: &mut Context<'_>, made: &[Checkpointed]) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     for commit in made {
-        let counted = format!("{}, {} tokens by {}", plural(commit.messages, "message"), count(commit.tokens), commit.token_method);
+        let counted = format!(
+            "{}, {} tokens by {}",
+            plural(commit.messages, "message"),
+            count(commit.tokens),
+            commit.token_method
+        );
         context.ui.note(&counted);
         context.ui.answer(commit.id.to_string())?;
     }

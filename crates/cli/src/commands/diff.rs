@@ -32,11 +32,14 @@ impl Diff {
         }
         context.ui.line(format!("shared  {}", shared.unwrap_or_else(|| "nothing".into())))?;
         let mut table = Table::new(&["", "a", "b"]);
-        let numbers = [("commits", a.commits, b.commits), ("messages", a.messages, b.messages), ("tokens", a.tokens, b.tokens)];
+        let numbers =
+            [("commits", a.commits, b.commits), ("messages", a.messages, b.messages), ("tokens", a.tokens, b.tokens)];
         for (name, left, right) in numbers {
             table.row([name.into(), format!("+{}", count(left)).into(), format!("+{}", count(right)).into()]);
         }
-        for (name, left, right) in [("tools", &a.tools, &b.tools), ("read", &a.read, &b.read), ("wrote", &a.wrote, &b.wrote)] {
+        for (name, left, right) in
+            [("tools", &a.tools, &b.tools), ("read", &a.read, &b.read), ("wrote", &a.wrote, &b.wrote)]
+        {
             table.row([name.into(), listed(left).into(), listed(right).into()]);
         }
         table.row(["ends".into(), ends(a).into(), ends(b).into()]);

@@ -8,8 +8,10 @@ use crate::failure::{Exit, Result};
 use crate::ui::{Cell, Table};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n\n\
-    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied.")]
+#[command(
+    after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n\n\
+    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied."
+)]
 pub struct Fork {
     /// The commit to fork from
     #[arg(default_value = "@")]

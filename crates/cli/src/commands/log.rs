@@ -114,6 +114,7 @@ fn describe(stored: &StoredCommit, now: u64) -> String {
     let age = ago(now, stored.link.created_at.as_millis());
     let who = stored.commit.principal.as_deref().unwrap_or_default();
     let what = stored.summary.as_deref().unwrap_or_default();
-    let text = format!("{}  {age}  {who}  {}  {what}", &stored.commit.commit_id[..12], count(stored.commit.token_count));
+    let text =
+        format!("{}  {age}  {who}  {}  {what}", &stored.commit.commit_id[..12], count(stored.commit.token_count));
     safe(text.trim_end()).replace('\n', " ")
 }

@@ -13,8 +13,10 @@ use crate::failure::{Exit, Result};
 use crate::text::{bytes, count, plural};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb materialize @ > session.jsonl\n  enjamb materialize ctx-3f2a --stop root -o whole.jsonl\n  \
-    enjamb materialize @ --format narrative-v1")]
+#[command(
+    after_help = "Example:\n  enjamb materialize @ > session.jsonl\n  enjamb materialize ctx-3f2a --stop root -o whole.jsonl\n  \
+    enjamb materialize @ --format narrative-v1"
+)]
 pub struct Materialize {
     /// The commit to go back from
     #[arg(default_value = "@")]

@@ -8,8 +8,10 @@ use super::show::commit_json;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb note @ -m \"caps retries at 3\"\n  enjamb note ctx-3f2a --tag reviewed --tag payments\n\n\
-    What was said before stays in the log: enjamb frames context/PRINCIPAL")]
+#[command(
+    after_help = "Example:\n  enjamb note @ -m \"caps retries at 3\"\n  enjamb note ctx-3f2a --tag reviewed --tag payments\n\n\
+    What was said before stays in the log: enjamb frames context/PRINCIPAL"
+)]
 pub struct Note {
     /// The commit
     revision: String,

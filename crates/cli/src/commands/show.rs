@@ -10,7 +10,9 @@ use crate::failure::{Exit, Result};
 use crate::text::count;
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb show ctx-3f2a\n  enjamb show @-\n  enjamb show agent/reviewer@2026-11-15T09:12:00Z")]
+#[command(
+    after_help = "Example:\n  enjamb show ctx-3f2a\n  enjamb show @-\n  enjamb show agent/reviewer@2026-11-15T09:12:00Z"
+)]
 pub struct Show {
     /// The commit: an id or its beginning, a ref, @, @-, @~3, PRINCIPAL@TIME
     #[arg(default_value = "@")]

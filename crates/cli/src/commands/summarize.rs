@@ -8,8 +8,10 @@ use crate::failure::{Exit, Result};
 use crate::text::plural;
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb summarize\n\nBy rule: what was asked, else what was answered. No network, no model. \
-    Safe to stop and to run again.")]
+#[command(
+    after_help = "Example:\n  enjamb summarize\n\nBy rule: what was asked, else what was answered. No network, no model. \
+    Safe to stop and to run again."
+)]
 pub struct Summarize {
     /// At most so many commits
     #[arg(short = 'n', long, default_value_t = 10_000, value_name = "COUNT")]

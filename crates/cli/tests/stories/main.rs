@@ -3,6 +3,7 @@
 mod artifacts;
 mod care;
 mod collection;
+mod commits;
 mod crash;
 mod disk;
 mod expect;

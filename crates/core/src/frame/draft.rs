@@ -64,7 +64,11 @@ impl Draft {
     pub fn complete(self, with: Completion<'_>) -> Result<RawFrame, FrameError> {
         self.given.check_stream(with.stream)?;
         self.check_seq(&with)?;
-        if self.is_whole(with.stream) { RawFrame::whole(self.bytes, self.given.complete()?) } else { self.filled(&with) }
+        if self.is_whole(with.stream) {
+            RawFrame::whole(self.bytes, self.given.complete()?)
+        } else {
+            self.filled(&with)
+        }
     }
 
     fn check_seq(&self, with: &Completion<'_>) -> Result<(), FrameError> {

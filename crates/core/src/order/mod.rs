@@ -27,7 +27,10 @@ use crate::{StreamId, StreamKind, limits};
 ///
 /// `lookup` answers with the value last set for a key, where the empty value and none are the same; frames admitted
 /// earlier in the same batch count as well.
-pub fn admit(frame: &RawFrame, lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>) -> Result<Vec<Mark>, Refusal> {
+pub fn admit(
+    frame: &RawFrame,
+    lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>,
+) -> Result<Vec<Mark>, Refusal> {
     let mut case = Case { frame, lookup };
     session::check_open(&mut case)?;
     let decoded = frame.decode().map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;

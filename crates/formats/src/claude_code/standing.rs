@@ -13,8 +13,8 @@ use crate::format::Reading;
 
 pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
     let tree = Tree::of(nodes);
-    let on_path = tree.entries_on_path(&reading.conversation.entries);
     let boundary = tree.last_boundary();
+    let on_path = tree.entries_on_path(&reading.conversation.entries, boundary);
     let branches = tree.branches();
     for (index, node) in nodes.iter().enumerate() {
         let standing = if tree.is_aside(node) {
@@ -90,16 +90,18 @@ impl<'n> Tree<'n> {
         self.nodes.iter().rposition(is_boundary).filter(|index| self.path[*index])
     }
 
-    /// Entries with a record on the path, and those that answer their calls.
-    fn entries_on_path(&self, entries: &[Entry]) -> HashSet<usize> {
+    /// Entries with a record on the path, and those that answer their calls on the same side of the boundary.
+    fn entries_on_path(&self, entries: &[Entry], boundary: Option<usize>) -> HashSet<usize> {
         let placed = self.nodes.iter().zip(&self.path).filter(|(_, on_path)| **on_path);
         let mut found: HashSet<usize> = placed.map(|(node, _)| node.entry).collect();
-        let calls: HashSet<&str> =
-            found.iter().flat_map(|index| entries[*index].tool_calls()).map(|call| call.id.as_str()).collect();
-        let answers = entries
+        let boundary = boundary.map_or(0, |boundary| self.nodes[boundary].entry);
+        let calls: HashSet<(bool, &str)> = found
             .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.tool_results().any(|result| calls.contains(result.call_id.as_str())));
+            .flat_map(|index| entries[*index].tool_calls().map(|call| (*index < boundary, call.id.as_str())))
+            .collect();
+        let answers = entries.iter().enumerate().filter(|(index, entry)| {
+            entry.tool_results().any(|result| calls.contains(&(*index < boundary, result.call_id.as_str())))
+        });
         let answers: Vec<usize> = answers.map(|(index, _)| index).collect();
         found.extend(answers);
         found

@@ -109,7 +109,8 @@ impl SqliteLedger {
         for (done, file) in listed.iter().enumerate() {
             let found = digest_file(&from.join(&file.name));
             if !found.as_ref().is_ok_and(|(digest, _)| *digest == file.digest) {
-                let detail = found.map_or_else(|error| error.to_string(), |(digest, _)| format!("its digest is {digest}"));
+                let detail =
+                    found.map_or_else(|error| error.to_string(), |(digest, _)| format!("its digest is {digest}"));
                 findings.push(super::Finding { code: "backup-damaged", subject: file.name.clone(), detail });
             }
             progress(done as u64 + 1, listed.len() as u64);
@@ -199,7 +200,8 @@ fn read_manifest(dir: &Path) -> Result<Vec<Listed>> {
     };
     let lines: io::Result<Vec<String>> = BufReader::new(file).lines().collect();
     let lines = lines.map_err(|error| LedgerError::io(&path, error))?;
-    parse_manifest(&lines).ok_or_else(|| LedgerError::corrupt(path.display().to_string(), "it does not match its own digest"))
+    parse_manifest(&lines)
+        .ok_or_else(|| LedgerError::corrupt(path.display().to_string(), "it does not match its own digest"))
 }
 
 fn parse_manifest(lines: &[String]) -> Option<Vec<Listed>> {

@@ -39,8 +39,7 @@ fn alone(path: &Path) -> Result<File, LedgerError> {
 }
 
 fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,
@@ -134,6 +133,8 @@ fn step(index: &mut Connection, records: Records<'_>, last: u64) -> Result<u64, 
 pub(crate) fn log_is_short(last: u64, known: u64) -> LedgerError {
     LedgerError::corrupt(
         "log.db",
-        format!("it ends at record {last}, but {known} were written: restore it from a backup, or delete index.db to accept the loss"),
+        format!(
+            "it ends at record {last}, but {known} were written: restore it from a backup, or delete index.db to accept the loss"
+        ),
     )
 }

@@ -27,7 +27,14 @@ impl SqliteLedger {
                 n => noted(look, n)?.tags.unwrap_or_default(),
             };
             let summary = summary.filter(|summary| !summary.is_empty());
-            Ok(Some(StoredCommit { link: link(*id, &row), stream: frame.stream, seq: frame.seq, commit, summary, tags }))
+            Ok(Some(StoredCommit {
+                link: link(*id, &row),
+                stream: frame.stream,
+                seq: frame.seq,
+                commit,
+                summary,
+                tags,
+            }))
         })
     }
 

@@ -216,12 +216,7 @@ impl Log<'_> {
     }
 
     /// Rows `from..=to` in order, until `visit` says to stop.
-    pub(crate) fn bodies(
-        &self,
-        from: u64,
-        to: u64,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), LedgerError> {
+    pub(crate) fn bodies(&self, from: u64, to: u64, visit: &mut Visit<'_>) -> Result<(), LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading records", &error);
         let sql = "SELECT n, body FROM records WHERE n >= ?1 AND n <= ?2 ORDER BY n";
         let mut statement = self.0.prepare_cached(sql).map_err(known)?;
@@ -229,7 +224,8 @@ impl Log<'_> {
         while let Some(row) = rows.next().map_err(known)? {
             let n = row.get::<_, i64>(0).map_err(known)? as u64;
             let value = row.get_ref(1).map_err(known)?;
-            let body = value.as_blob().map_err(|_| LedgerError::corrupt(format!("record {n}"), "its row holds no bytes"))?;
+            let body =
+                value.as_blob().map_err(|_| LedgerError::corrupt(format!("record {n}"), "its row holds no bytes"))?;
             if !visit(n, body)? {
                 break;
             }
@@ -254,7 +250,8 @@ impl Log<'_> {
     /// The sealed range that holds record `n`.
     pub(crate) fn sealed_range(&self, n: u64) -> Result<Option<SealedRange>, LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading sealed ranges", &error);
-        let sql = "SELECT first_n, last_n, segment, bytes FROM sealed WHERE first_n <= ?1 ORDER BY first_n DESC LIMIT 1";
+        let sql =
+            "SELECT first_n, last_n, segment, bytes FROM sealed WHERE first_n <= ?1 ORDER BY first_n DESC LIMIT 1";
         let mut statement = self.0.prepare_cached(sql).map_err(known)?;
         let range = statement.query_row([n as i64], sealed_range).optional().map_err(known)?.flatten();
         Ok(range.filter(|range| range.last_n >= n))

@@ -28,10 +28,10 @@ use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOr
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
+pub use backup::Backup;
 use group::{Group, Ticket};
 use log::Log;
 pub use log::SealedRange;
-pub use backup::Backup;
 pub use seal::Sealed;
 pub use sweep::ArtifactPlace;
 pub use verify::{Checked, Finding};
@@ -113,12 +113,7 @@ impl Records<'_> {
     }
 
     /// Records `from..=to`, decoded, in order. A missing one is an error.
-    pub(crate) fn each(
-        &self,
-        from: u64,
-        to: u64,
-        visit: &mut dyn FnMut(u64, &Record) -> Result<bool>,
-    ) -> Result<()> {
+    pub(crate) fn each(&self, from: u64, to: u64, visit: &mut dyn FnMut(u64, &Record) -> Result<bool>) -> Result<()> {
         let (mut next, mut go_on) = (from, true);
         while go_on && next <= to {
             let before = next;
@@ -359,10 +354,9 @@ fn missing(dir: &Path) -> LedgerError {
         return LedgerError::NotAStore { path: dir.to_owned(), detail: "it is a file, not a directory".into() };
     }
     match first_entry(dir) {
-        Some(name) => LedgerError::NotAStore {
-            path: dir.to_owned(),
-            detail: format!("it has no log.db, but holds {name:?}"),
-        },
+        Some(name) => {
+            LedgerError::NotAStore { path: dir.to_owned(), detail: format!("it has no log.db, but holds {name:?}") }
+        }
         None => LedgerError::NoStore(dir.to_owned()),
     }
 }
@@ -552,12 +546,7 @@ fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
 }
 
 /// The chain value that frame `seq` must follow.
-fn chain_before(
-    look: &Look<'_>,
-    row: &StreamRow,
-    stream: &StreamId,
-    seq: u64,
-) -> std::result::Result<Digest, Trouble> {
+fn chain_before(look: &Look<'_>, row: &StreamRow, stream: &StreamId, seq: u64) -> std::result::Result<Digest, Trouble> {
     if seq == 0 || seq > row.next_seq {
         return Ok(Digest::ZERO);
     }

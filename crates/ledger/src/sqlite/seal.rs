@@ -14,8 +14,8 @@ use super::{Records, SqliteLedger};
 use crate::error::LedgerError;
 use crate::index::{Index, Lookup, Rows};
 use crate::record::Record;
-use crate::segments::Lease;
 use crate::segment::{Blocks, ChunkAt, SegmentOptions, SegmentSummary, SegmentWriter};
+use crate::segments::Lease;
 use crate::{Progress, Result};
 
 /// Raw bytes of one sealed range: enough for repeats to be found, few enough to rewrite.
@@ -131,7 +131,10 @@ impl SqliteLedger {
         for item in items {
             let expected = body_to_seal(records, index, item.n)?;
             if sealed.record(item.n, &mut blocks)? != expected {
-                return Err(LedgerError::corrupt(format!("new segment {segment}"), format!("record {} differs", item.n)));
+                return Err(LedgerError::corrupt(
+                    format!("new segment {segment}"),
+                    format!("record {} differs", item.n),
+                ));
             }
         }
         Ok(())

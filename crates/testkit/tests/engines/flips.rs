@@ -44,6 +44,10 @@ fn fill(ledger: &SqliteLedger, turns: Range<u64>) {
             append(ledger, make::one(&store, &make::tagged(&format!("t{turn}"), Some(&id), None)));
             append(ledger, make::one(&store, &make::condemned(&id)));
         }
+        if turn % 15 == 0 {
+            let (_, commit) = make::committed(None, "delta", "art-1", &format!("2026-01-01T00:00:{turn:02}Z"));
+            append(ledger, make::one(&stream("context/agent"), &commit));
+        }
     }
 }
 
@@ -71,9 +75,9 @@ fn sample() -> TempDir {
     let ledger = store::create(dir.path());
     fill(&ledger, 0..45);
     assert!(ledger.seal(&mut |_, _| {}).expect("sealing").segments > 0);
-    fill(&ledger, 45..60);
+    fill(&ledger, 45..56);
     store_in_segment(&ledger, noise(1, 150_000).as_bytes());
-    fill(&ledger, 60..64);
+    fill(&ledger, 56..60);
     drop(ledger);
     store::open(dir.path()).totals().expect("totals");
     dir

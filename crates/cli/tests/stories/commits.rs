@@ -1,0 +1,141 @@
+//! Commits and chains: `checkpoint`, `log`, `show`, `materialize`, `fork`, `refs`, `diff`, `note`, `resolve`, `summarize`.
+
+use serde_json::json;
+
+use crate::expect::{check, check_json};
+use crate::runner::Enjamb;
+
+fn said(role: &str, text: &str) -> String {
+    format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}\n")
+}
+
+/// Commits text as a delta of `generic-v1` and returns the commit's id.
+#[track_caller]
+fn commit(enjamb: &Enjamb, delta: &str, more: &[&str]) -> String {
+    let arguments = [&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], more].concat();
+    enjamb.run_with(&arguments, delta).done().line()
+}
+
+/// Two turns, a compaction of them, and a turn after it.
+fn chain(enjamb: &Enjamb) -> [String; 4] {
+    let first = commit(enjamb, &said("user", "why is checkout slow?"), &["--at", "2026-01-01T00:00:01Z"]);
+    let second =
+        commit(enjamb, &said("assistant", "two sleeps"), &["--parent", &first, "--at", "2026-01-01T00:00:02Z"]);
+    let more = ["--type", "compaction", "--trigger", "compaction", "--parent", &second, "--at", "2026-01-01T00:00:03Z"];
+    let third = commit(enjamb, &said("user", "earlier: two sleeps found"), &more);
+    let fourth = commit(enjamb, &said("user", "cap it at 3"), &["--parent", &third, "--at", "2026-01-01T00:00:04Z"]);
+    [first, second, third, fourth]
+}
+
+#[test]
+fn a_checkpoint_is_the_same_for_the_same_inputs() {
+    let enjamb = Enjamb::new();
+    let [first, ..] = chain(&enjamb);
+    let again = commit(&enjamb, &said("user", "why is checkout slow?"), &["--at", "2026-01-01T00:00:01Z"]);
+    assert_eq!(again, first);
+    let delta = enjamb.file("delta", said("user", "more"));
+    let expected = json!({
+        "schema": "enjamb.cli.checkpoint/1",
+        "commits": [{
+            "id": "ctx-[..]", "artifact": "art-[..]", "messages": 1,
+            "tokens": {"value": 1, "method": "o200k_base"}, "known": false,
+        }],
+    });
+    check_json(&enjamb.json(&["checkpoint", &delta, "--format", "generic-v1", "--parent", "@"]), &expected);
+}
+
+#[test]
+fn what_cannot_be_a_commit_is_refused_by_name() {
+    let enjamb = Enjamb::with_store();
+    let generic = ["checkpoint", "--format", "generic-v1"];
+    let refused = |more: &[&str], stdin: &str, exit: i32, says: &str| {
+        let answer = enjamb.run_with(&[&generic, more].concat(), stdin).exits(exit);
+        assert!(answer.err().contains(says), "{}", answer.err());
+    };
+    let delta = said("user", "x");
+    refused(&[], "not json\n", 2, "generic-v1");
+    refused(&["--parent", "ctx-00000000"], &delta, 3, "no commit ctx-00000000");
+    refused(&["--type", "compaction"], &delta, 2, "compaction");
+    refused(&["--trigger", "mood"], &delta, 2, "mood");
+    let answer = enjamb.run_with(&["checkpoint", "--format", "generic"], &delta).exits(2);
+    assert!(answer.err().contains("such as claude-code-v1"), "{}", answer.err());
+}
+
+#[test]
+fn materialize_begins_at_the_compaction_or_at_the_root() {
+    let enjamb = Enjamb::new();
+    let [_, second, _, fourth] = chain(&enjamb);
+    let read = |arguments: &[&str]| enjamb.run(&[&["materialize"], arguments].concat()).done().out();
+    let summary = said("user", "earlier: two sleeps found");
+    let (asked, found, cap) =
+        (said("user", "why is checkout slow?"), said("assistant", "two sleeps"), said("user", "cap it at 3"));
+    assert_eq!(read(&[&fourth]), [summary.as_str(), &cap].concat());
+    assert_eq!(read(&[&fourth, "--stop", "root"]), [asked.as_str(), &found, &cap].concat());
+    assert_eq!(read(&[&fourth, "--stop", &second]), [found.as_str(), &cap].concat());
+    assert_eq!(read(&["--none"]), "");
+    let answer = enjamb.run(&["materialize", &second, "--stop", &fourth]).exits(2);
+    assert!(answer.err().contains("is not an ancestor"), "{}", answer.err());
+    let expected = json!({
+        "schema": "enjamb.cli.materialize/1", "tier": "native", "format": "generic-v1", "commits": 2,
+        "bytes": summary.len() + cap.len(), "messages": 2, "tokens": 11, "ledger": null,
+    });
+    check_json(&enjamb.json(&["materialize", &fourth]), &expected);
+    assert!(read(&[&fourth, "--format", "narrative-v1"]).contains("cap it at 3"));
+    let translated = enjamb.json(&["materialize", &fourth, "--format", "openai-chat-v1"]);
+    assert_eq!(translated["tier"], "mapped");
+}
+
+#[test]
+fn history_is_read_by_revision_words() {
+    let enjamb = Enjamb::new();
+    let [first, second, third, fourth] = chain(&enjamb);
+    let id = |revision: &str| enjamb.json(&["show", revision])["id"].as_str().unwrap_or_default().to_owned();
+    assert_eq!((id("@"), id("@-"), id("@~3")), (fourth.clone(), third.clone(), first.clone()));
+    assert_eq!(id(&second[..10]), second);
+    assert_eq!(id("agent/a@2026-01-01T00:00:02.5Z"), second);
+    enjamb.run(&["show", "@~4"]).exits(3);
+    check(&enjamb.run(&["resolve", "agent/a", "--at", "2026-01-01T00:00:01Z"]).done().out(), &format!("{first}\n"));
+    enjamb.run(&["resolve", "agent/a", "--at", "2025-01-01T00:00:00Z"]).exits(3);
+    let expected = format!(
+        "○\t{fourth}\t2026-01-01T00:00:04.000000Z\tagent/a\t5\t\n◆\t{third}\t2026-01-01T00:00:03.000000Z\tagent/a\t[..]\t\n"
+    );
+    check(&enjamb.run(&["log", "-n", "2"]).done().out(), &expected);
+}
+
+#[test]
+fn a_fork_is_a_name_and_what_follows_it_a_branch() {
+    let enjamb = Enjamb::new();
+    let [first, second, _, fourth] = chain(&enjamb);
+    enjamb.run(&["fork", &second, "-n", "side"]).done();
+    enjamb.run(&["fork", &first, "-n", "side"]).exits(5);
+    let branch = commit(
+        &enjamb,
+        &said("user", "on purpose?"),
+        &["--parent", "side", "-m", "asks", "--at", "2026-01-02T00:00:00Z"],
+    );
+    let graph = enjamb.run(&["log", &branch, "--graph"]).done().out();
+    assert!(graph.contains("├─╯") && graph.contains(&fourth[..12]), "{graph}");
+    let diff = enjamb.json(&["diff", &branch, &fourth]);
+    assert_eq!((&diff["shared"], &diff["a"]["commits"], &diff["b"]["commits"]), (&json!(second), &json!(1), &json!(2)));
+    enjamb.run(&["diff", &branch, &fourth, "--exit-code"]).exits(1);
+    check(&enjamb.run(&["refs"]).done().out(), &format!("side\t{second}\n"));
+    check(&enjamb.run(&["refs", "--delete", "side"]).done().out(), "");
+}
+
+#[test]
+fn notes_are_words_that_change_and_stay_in_the_log() {
+    let enjamb = Enjamb::new();
+    let [first, ..] = chain(&enjamb);
+    check(&enjamb.run(&["summarize"]).done().out(), "wrote 4 summaries, 0 had nothing to sum up\n");
+    check(&enjamb.run(&["summarize"]).done().out(), "wrote 0 summaries, 0 had nothing to sum up\n");
+    assert_eq!(enjamb.json(&["show", &first])["summary"], "why is checkout slow?");
+    enjamb.run(&["note", &first, "-m", "finds it", "--tag", "slow"]).done();
+    let shown = enjamb.json(&["show", &first]);
+    assert_eq!((&shown["summary"], &shown["tags"]), (&json!("finds it"), &json!(["slow"])));
+    enjamb.run(&["note", &first]).exits(2);
+    let frames = enjamb.run(&["frames", "context/agent/a"]).done().out();
+    assert_eq!(frames.matches("context_noted").count(), 5);
+    enjamb.run(&["maintain", "--rebuild-index"]).done();
+    assert_eq!(enjamb.json(&["show", &first])["summary"], "finds it");
+    enjamb.run(&["verify"]).done();
+}
