@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod ci;
 mod command;
+mod crash;
 mod needs;
 mod test;
 
@@ -32,6 +33,12 @@ const CHORES: &[Chore] = &[
         arguments: "[WORKLOAD…]",
         about: "Measure the release binary against other ways; --rounds N, --harness DIR (docs/BENCHMARKS.md)",
         run: bench::run,
+    },
+    Chore {
+        name: "crash",
+        arguments: "[TEST…] [N]",
+        about: "The fault tests at length: kills, power loss, flipped bits, random operations",
+        run: crash::run,
     },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];

@@ -53,8 +53,8 @@ impl Format for AnthropicMessages {
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
         PALETTE.encode(conversation, |entries| {
-            let messages: Vec<Json> =
-                merged(entries, |entry| Some(side(entry.role))).iter().map(write_message).collect();
+            let side = |entry: &Entry| whole_message(entry).is_none().then_some(side(entry.role));
+            let messages: Vec<Json> = merged(entries, side).iter().map(write_message).collect();
             json::write_array(&messages)
         })
     }
@@ -70,7 +70,7 @@ fn read_message(item: &Item<'_>, reading: &mut Reading) -> Entry {
     let role = object.as_ref().and_then(|object| Role::from_name(&object.text("role")?));
     let (Some(object), Some(role)) = (object, role) else {
         reading.count_unknown("message");
-        return Entry::record(verbatim(ID, "message", text, false));
+        return Entry::record(verbatim(ID, MESSAGE, text, false));
     };
     let blocks = read_content(object.get("content"), reading);
     let mut entry = Entry::new(acting(role, &blocks), blocks);
@@ -187,6 +187,17 @@ pub(crate) fn verbatim(format: &str, kind: &str, raw: &str, shown: bool) -> Verb
     Verbatim { format: format.to_owned(), kind: kind.to_owned(), content: Raw::Json(json::json(raw)), shown }
 }
 
+/// What an item of an array is called that should be a message and is none that can be read.
+pub(crate) const MESSAGE: &str = "record/message";
+
+/// Such an item, to go back as it came.
+pub(crate) fn whole_message(entry: &Entry) -> Option<&Json> {
+    match entry.blocks.as_slice() {
+        [Block::Verbatim(Verbatim { kind, content: Raw::Json(raw), .. })] if kind == MESSAGE => Some(raw),
+        _ => None,
+    }
+}
+
 fn side(role: Role) -> Role {
     match role {
         Role::Assistant => Role::Assistant,
@@ -195,10 +206,7 @@ fn side(role: Role) -> Role {
 }
 
 fn write_message(entry: &Entry) -> Json {
-    // A record of ours that is no message goes back as it came.
-    if let [Block::Verbatim(Verbatim { kind, content: Raw::Json(raw), .. })] = entry.blocks.as_slice()
-        && kind == "message"
-    {
+    if let Some(raw) = whole_message(entry) {
         return raw.clone();
     }
     let content = write_content(&results_first(&entry.blocks));
@@ -275,5 +283,45 @@ pub(crate) fn raw_json(verbatim: &Verbatim) -> Json {
     match &verbatim.content {
         Raw::Json(json) => json.clone(),
         Raw::Bytes(bytes) => json::json_text(&String::from_utf8_lossy(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, expected: &str) {
+        let conversation = AnthropicMessages.decode(source.as_bytes()).unwrap();
+        let written = String::from_utf8(AnthropicMessages.encode(&conversation).bytes).unwrap();
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        for source in [
+            r#"[{"role":"user","content":"hi"}]"#,
+            r#"[{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"a"}]}]"#,
+            r#"[{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},{"type":"tool_use","id":"t","name":"N","input":{"b":1,"a":1e400}}]}]"#,
+            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA"}}],"is_error":true}]}]"#,
+            r#"[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"d"}},{"type":"text","text":"read"}]}]"#,
+            "[]",
+        ] {
+            check(source, source);
+        }
+    }
+
+    #[test]
+    fn one_side_is_one_message_and_its_results_come_first() {
+        check(
+            r#"[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b"},{"type":"tool_result","tool_use_id":"t","content":""}]}]"#,
+            r#"[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":""},{"type":"text","text":"a"},{"type":"text","text":"b"}]}]"#,
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_kept_and_counted() {
+        let source = r#"[{"role":"oracle"},7]"#;
+        check(source, source);
+        assert_eq!(AnthropicMessages.inspect(source.as_bytes()).unwrap().unknown["message"], 2);
     }
 }

@@ -5,7 +5,7 @@
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
 use crate::adapt::{Images, Own, Palette};
-use crate::anthropic::acting;
+use crate::anthropic::{MESSAGE, acting};
 use crate::cbor::{self, Map};
 use crate::check;
 use crate::fidelity::Encoded;
@@ -82,7 +82,7 @@ fn read_message(bytes: &[u8], reading: &mut Reading) -> Entry {
     });
     let Some((role, blocks)) = known else {
         reading.count_unknown("message");
-        return Entry::record(verbatim("message", bytes, false));
+        return Entry::record(verbatim(MESSAGE, bytes, false));
     };
     let blocks: Vec<Block> = blocks.into_iter().map(|(_, block)| read_block(block, reading)).collect();
     Entry::new(acting(role, &blocks), blocks)
@@ -134,7 +134,7 @@ fn verbatim(kind: &str, bytes: &[u8], shown: bool) -> Verbatim {
 
 fn write_message(entry: &Entry) -> Vec<u8> {
     if let [Block::Verbatim(Verbatim { kind, content: Raw::Bytes(bytes), .. })] = entry.blocks.as_slice()
-        && kind == "message"
+        && kind == MESSAGE
     {
         return bytes.clone();
     }

@@ -1,12 +1,10 @@
 //! `openai-chat-v1`: a JSON array of messages, as OpenAI's Chat Completions API takes them.
 
 use enjamb_core::Json;
-use enjamb_core::conversation::{
-    Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim,
-};
+use enjamb_core::conversation::{Block, Conversation, Entry, Reasoning, Role, ToolCall, ToolResult, Usage};
 
 use crate::adapt::{Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
-use crate::anthropic::{array, raw_json, verbatim};
+use crate::anthropic::{MESSAGE, array, raw_json, verbatim, whole_message};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -70,7 +68,7 @@ fn read_message(text: &str, reading: &mut Reading) -> Entry {
     });
     let (Some(object), Some(role)) = (object, role) else {
         reading.count_unknown("message");
-        return Entry::record(verbatim(ID, "message", text, false));
+        return Entry::record(verbatim(ID, MESSAGE, text, false));
     };
     let mut blocks: Vec<Block> = object.text("reasoning_content").map(thought).into_iter().collect();
     blocks.extend(read_content(object.get("content"), reading));
@@ -158,9 +156,7 @@ pub(crate) fn arguments(function: &Object<'_>) -> Json {
 
 /// Results are messages of their own, and come before what else the entry says.
 fn write_entry(entry: &Entry) -> Vec<Json> {
-    if let [Block::Verbatim(Verbatim { kind, content: Raw::Json(raw), .. })] = entry.blocks.as_slice()
-        && kind == "message"
-    {
+    if let Some(raw) = whole_message(entry) {
         return vec![raw.clone()];
     }
     let mut messages: Vec<Json> = entry.tool_results().map(write_result).collect();
@@ -226,5 +222,43 @@ fn write_call(call: &ToolCall) -> Json {
             let function = body.member("arguments", call.input.get()).json();
             out.member("type", "function").member("function", &function).json()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str) {
+        let conversation = OpenAiChat.decode(source.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(OpenAiChat.encode(&conversation).bytes).unwrap(), source);
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        for source in [
+            r#"[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}]"#,
+            r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"N","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"ok"}]"#,
+            r#"[{"role":"assistant","content":"so","tool_calls":[{"id":"c","type":"custom","custom":{"name":"patch","input":"*** x"}}]}]"#,
+            r#"[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA"}},{"type":"input_audio","input_audio":{}}]}]"#,
+        ] {
+            check(source);
+        }
+    }
+
+    #[test]
+    fn results_are_messages_of_their_own_and_errors_are_told() {
+        let results = ["a", "b"].map(|id| {
+            let content = vec![Block::Text("x".to_owned())];
+            Block::ToolResult(ToolResult { call_id: id.to_owned(), content, is_error: id == "b" })
+        });
+        let conversation = Conversation { entries: vec![Entry::new(Role::Tool, results.to_vec())] };
+        assert_eq!(
+            String::from_utf8(OpenAiChat.encode(&conversation).bytes).unwrap(),
+            concat!(
+                r#"[{"role":"tool","tool_call_id":"a","content":"x"},"#,
+                r#"{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"[error]"},{"type":"text","text":"x"}]}]"#
+            )
+        );
     }
 }

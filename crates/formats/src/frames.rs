@@ -256,3 +256,49 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
         (!piece.is_empty()).then(|| piece.to_owned())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: &str, stream: &str, seq: u64, more: &str) -> String {
+        format!(
+            r#"{{"id":"f{seq}","session_id":"{stream}","stream_kind":"{kind}","stream_id":"{stream}","timestamp_ms":1{seq}000,"seq":{seq},{more}}}{}"#,
+            "\n"
+        )
+    }
+
+    #[test]
+    fn frames_are_read_as_the_conversation_they_record() {
+        let run = |seq, more| frame("session", "run", seq, more);
+        let message = r#""type":"continuity_message_appended","actor_id":"alice","origin":"cli","content":"hi""#;
+        let lines = [
+            frame("continuity", "thread", 0, message),
+            run(0, r#""type":"session_started","input":"hi""#),
+            run(1, r#""type":"output_text_delta","delta":"he""#),
+            run(2, r#""type":"output_text_delta","delta":"llo""#),
+            run(3, r#""type":"tool_started","tool_id":"t","name":"ls","args":{},"timeout_ms":null"#),
+            run(4, r#""type":"tool_stdout","tool_id":"t","chunk":"a.rs""#),
+            run(5, r#""type":"tool_ended","tool_id":"t","exit_code":1,"duration_ms":3,"artifacts":null"#),
+            run(6, r#""type":"hologram","x":1"#),
+            "{\"no\":\"frame\"}\n".to_owned(),
+        ];
+        let bytes = lines.concat();
+        let found = Frames.inspect(bytes.as_bytes()).unwrap();
+        assert_eq!((found.messages, found.records), (4, 9));
+        assert_eq!(found.unknown.keys().collect::<Vec<_>>(), ["hologram", "line"]);
+        let conversation = Frames.decode(bytes.as_bytes()).unwrap();
+        assert_eq!(conversation.last_assistant_text().as_deref(), Some("hello"));
+        let results: Vec<&ToolResult> = conversation.entries.iter().flat_map(Entry::tool_results).collect();
+        assert!(matches!(results.as_slice(), [result] if result.is_error && result.text() == "a.rs"), "{results:?}");
+    }
+
+    #[test]
+    fn long_texts_are_told_in_pieces_that_frames_can_hold() {
+        let text = "é\u{1}".repeat(FRAME_BYTES_MAX / 2);
+        let entries = vec![Entry::new(Role::Assistant, vec![Block::Text(text.clone())])];
+        let bytes = Frames.encode(&Conversation { entries }).bytes;
+        assert_eq!(Frames.inspect(&bytes).unwrap().unknown.len(), 0);
+        assert_eq!(Frames.decode(&bytes).unwrap().last_assistant_text(), Some(text));
+    }
+}

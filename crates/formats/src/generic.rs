@@ -262,3 +262,36 @@ fn write_verbatim(verbatim: &Verbatim) -> Json {
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_role_and_what_it_says() {
+        let lines = concat!(
+            r#"{"role":"user","content":"hi","timestamp":"2026-01-02T03:04:05Z"}"#,
+            "\n",
+            r#"{"role":"ai","content":[{"type":"text","text":"ho"},{"type":"tool_use","id":"t","name":"N","input":{}}]}"#,
+            "\n",
+            r#"{"role":"assistant","content":null,"tool_calls":[{"id":"u","function":{"name":"M","arguments":"{}"}}]}"#,
+            "\n",
+            r#"{"role":"tool","tool_call_id":"u","content":"ok"}"#,
+            "\n",
+            r#"{"mood":"odd"}"#,
+        );
+        let found = Generic.inspect(lines.as_bytes()).unwrap();
+        assert_eq!((found.messages, found.records, found.unknown["line"]), (4, 5, 1));
+        let conversation = Generic.decode(lines.as_bytes()).unwrap();
+        let names: Vec<&str> = conversation.tool_calls().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, ["N", "M"]);
+        assert_eq!(conversation.entries[3].tool_results().next().map(ToolResult::text).as_deref(), Some("ok"));
+    }
+
+    #[test]
+    fn a_plain_message_is_written_plainly() {
+        let entries = vec![Entry::new(Role::User, vec![Block::Text("hi".to_owned())])];
+        let bytes = Generic.encode(&Conversation { entries }).bytes;
+        assert_eq!(bytes, b"{\"role\":\"user\",\"content\":\"hi\"}\n");
+    }
+}

@@ -279,3 +279,33 @@ fn thought(reasoning: &Reasoning) -> Json {
         .optional("encrypted_content", reasoning.encrypted.as_ref())
         .json()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, expected: &str) {
+        let conversation = OpenResponses.decode(source.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(OpenResponses.encode(&conversation).bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn items_come_back_as_they_were() {
+        for source in [
+            r#"[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"},{"type":"input_image","image_url":"https://x/y"}]}]"#,
+            r#"[{"type":"reasoning","summary":[],"encrypted_content":"zz"},{"type":"function_call","call_id":"c","name":"N","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"ok"}]"#,
+            r#"[{"type":"custom_tool_call","call_id":"c","name":"patch","input":"*** x"},{"type":"custom_tool_call_output","call_id":"c","output":""}]"#,
+            r#"[{"type":"web_search_call","status":"completed"},{"type":"acme:thing","x":1}]"#,
+        ] {
+            check(source, source);
+        }
+    }
+
+    #[test]
+    fn ids_are_left_behind_and_short_messages_are_read() {
+        check(
+            r#"[{"role":"assistant","content":"ho","id":"msg_1"}]"#,
+            r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ho"}]}]"#,
+        );
+    }
+}

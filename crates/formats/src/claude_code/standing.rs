@@ -15,7 +15,7 @@ pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
     let tree = Tree::of(nodes);
     let boundary = tree.last_boundary();
     let on_path = tree.entries_on_path(&reading.conversation.entries, boundary);
-    let branches = tree.branches();
+    let branches = tree.branches(&on_path);
     for (index, node) in nodes.iter().enumerate() {
         let standing = if tree.is_aside(node) {
             Standing::Sidechain
@@ -23,7 +23,7 @@ pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
             Standing::Context
         } else if boundary.is_some_and(|boundary| index < boundary) {
             Standing::Compacted
-        } else if branches[index] {
+        } else if branches[index] == Branch::Left {
             Standing::Abandoned
         } else {
             Standing::Context
@@ -107,22 +107,47 @@ impl<'n> Tree<'n> {
         found
     }
 
-    /// For each node, whether its ancestors meet the path: at that point the user went another way.
-    fn branches(&self) -> Vec<bool> {
-        let mut known: Vec<Option<bool>> = self.path.iter().map(|on_path| on_path.then_some(true)).collect();
+    /// Where each node stands, told from its ancestors.
+    fn branches(&self, on_path: &HashSet<usize>) -> Vec<Branch> {
+        let mut known: Vec<Option<Branch>> = self.path.iter().map(|on| on.then_some(Branch::Main)).collect();
         for index in 0..self.nodes.len() {
             let mut walked = Vec::new();
             let mut next = Some(index);
             while let Some(node) = next.filter(|node| known[*node].is_none()) {
                 // Settled for now, so that a circle of parents ends the walk.
-                known[node] = Some(false);
+                known[node] = Some(Branch::Elsewhere);
                 walked.push(node);
                 next = self.parents[node];
             }
-            let meets = next.is_some_and(|node| known[node] == Some(true));
-            walked.into_iter().for_each(|node| known[node] = Some(meets));
+            let mut branch = next.and_then(|node| known[node]).unwrap_or(Branch::Elsewhere);
+            for node in walked.into_iter().rev() {
+                branch = branch.grown(&self.nodes[node], on_path);
+                known[node] = Some(branch);
+            }
         }
-        known.into_iter().map(|meets| meets.unwrap_or(false)).collect()
+        known.into_iter().map(|branch| branch.unwrap_or(Branch::Elsewhere)).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Branch {
+    /// On the path, or hanging on it without a message of its own: progress, attachments, results.
+    Main,
+    /// Beyond a message at which the user went another way.
+    Left,
+    /// Under a root that the path does not come from.
+    Elsewhere,
+}
+
+impl Branch {
+    /// Where a child of a node on this branch stands.
+    fn grown(self, child: &Node, on_path: &HashSet<usize>) -> Self {
+        match self {
+            Self::Main if is_message(child) && !on_path.contains(&child.entry) => Self::Left,
+            Self::Main => Self::Main,
+            Self::Left => Self::Left,
+            Self::Elsewhere => Self::Elsewhere,
+        }
     }
 }
 

@@ -10,10 +10,10 @@ use crate::json::{self, Writer};
 use crate::responses::ItemWriter;
 
 pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
-    let mut rollout = Rollout::default();
     // Codex lists and shows a session by the events it writes beside the items. A conversation that has such records
     // has its own; any other gets them.
-    rollout.echoes = !entries.iter().flat_map(|entry| &entry.blocks).any(is_record);
+    let echoes = !entries.iter().flat_map(|entry| &entry.blocks).any(is_record);
+    let mut rollout = Rollout { echoes, ..Rollout::default() };
     if rollout.echoes && !entries.is_empty() {
         rollout.session_meta(entries);
     }

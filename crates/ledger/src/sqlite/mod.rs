@@ -65,6 +65,17 @@ struct Reader {
     index: Connection,
 }
 
+impl Reader {
+    /// The number of the last record. A log that ends before what the index has seen of it is damaged.
+    fn last(&self) -> Result<u64> {
+        let seen = Rows(&self.index).applied().map_err(writer::unreadable)?;
+        match Log(&self.log).last()? {
+            last if last < seen => Err(catch_up::log_is_short(last, seen)),
+            last => Ok(last),
+        }
+    }
+}
+
 /// The log with what has moved out of it: every record, wherever it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Records<'c> {
@@ -263,6 +274,21 @@ impl SqliteLedger {
         let log = log::open(&self.dir.join("log.db"), self.vfs())?;
         let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
         Ok(Reader { log, index })
+    }
+
+    /// A reader and the number of the last record. A damaged index is rebuilt first.
+    fn reader_and_last(&self) -> Result<(Reader, u64)> {
+        let reader = self.reader()?;
+        match reader.last() {
+            Err(LedgerError::Corrupt { what, .. }) if what == "the index" => {
+                drop(reader);
+                self.rebuild_index()?;
+                let reader = self.reader()?;
+                let last = reader.last()?;
+                Ok((reader, last))
+            }
+            last => Ok((reader, last?)),
+        }
     }
 
     fn give_back(&self, reader: Reader) {
@@ -515,9 +541,8 @@ impl Ledger for SqliteLedger {
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
-        let reader = self.reader()?;
+        let (reader, last) = self.reader_and_last()?;
         let records = Records { log: Log(&reader.log), segments: &self.segments };
-        let last = records.log.last()?;
         records.each(from.max(1), last, &mut |n, record| match record {
             Record::Frame(frame) => visit(n, frame),
             Record::Bytes { .. } | Record::Segment(_) | Record::Dropped { .. } => Ok(true),
@@ -527,10 +552,9 @@ impl Ledger for SqliteLedger {
     }
 
     fn position(&self) -> Result<u64> {
-        let reader = self.reader()?;
-        let last = Log(&reader.log).last();
+        let (reader, last) = self.reader_and_last()?;
         self.give_back(reader);
-        last
+        Ok(last)
     }
 }
 

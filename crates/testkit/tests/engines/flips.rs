@@ -218,10 +218,11 @@ impl Truth {
         Self { answers, next_seq }
     }
 
-    /// Asks everything there is to know.
-    fn check_answers(&self, ledger: &SqliteLedger) -> Seen {
+    /// Asks everything there is to know, beginning somewhere else every time: who asks first meets the damage.
+    fn check_answers(&self, ledger: &SqliteLedger, turn: u64) -> Seen {
         let mut all_answered = true;
-        for (question, expected) in &self.answers {
+        let first = turn as usize % self.answers.len();
+        for (question, expected) in self.answers[first..].iter().chain(&self.answers[..first]) {
             match question.ask(ledger).map_err(|error| format!("{:?} {}", error.kind(), error.code())) {
                 Ok(answer) | Err(answer) if answer == *expected => {}
                 Ok(answer) => return Err(format!("{question:?} is {answer:?}, not {expected:?}")),
@@ -251,7 +252,7 @@ impl Truth {
 /// Every fourth time the damage is met by a writer first.
 fn ask_ledger(truth: &Truth, dir: &Path, turn: u64) -> Seen {
     let Ok(ledger) = SqliteLedger::open(dir, SqliteOptions::default()) else { return Ok(false) };
-    if turn / 5 % 4 == 3 { truth.check_appends(&ledger) } else { truth.check_answers(&ledger) }
+    if turn / 5 % 4 == 3 { truth.check_appends(&ledger) } else { truth.check_answers(&ledger, turn) }
 }
 
 #[test]
@@ -287,5 +288,5 @@ fn canary_who_does_not_check_is_misled() {
         Ok(_) => Err("other bytes".to_owned()),
         Err(_) => Ok(false),
     });
-    assert!(tallies["log.db"].silent.len() > 20, "{tallies:?}");
+    assert!(tallies["log.db"].silent.len() > 9, "{tallies:?}");
 }
