@@ -20,6 +20,10 @@ pub(crate) struct Palette {
     pub(crate) own: Own,
     pub(crate) thoughts: Thoughts,
     pub(crate) images: Images,
+    /// The media type of an image that is given by its URL.
+    pub(crate) url_types: bool,
+    /// Results of several parts.
+    pub(crate) result_parts: bool,
     /// Messages of the system and of the developer.
     pub(crate) system: bool,
     /// Tool inputs that are not objects.
@@ -33,7 +37,7 @@ pub(crate) struct Palette {
     pub(crate) compacted: bool,
     /// What was abandoned or said on the side.
     pub(crate) off_line: bool,
-    pub(crate) empty_text: bool,
+    pub(crate) empty_text: EmptyText,
     /// Call ids of any characters.
     pub(crate) any_id: bool,
 }
@@ -51,7 +55,18 @@ pub(crate) enum Thoughts {
     Signed(&'static str),
     /// Only those of this provider.
     Of(&'static str),
+    /// Their text, and this provider's signature.
+    Plain(&'static str),
     None,
+}
+
+/// Texts in which there is nothing to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EmptyText {
+    Kept,
+    /// Blank ones are kept, those without a character are not.
+    OnlySpace,
+    Dropped,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +82,8 @@ impl Palette {
         own: Own::All,
         thoughts: Thoughts::Any,
         images: Images::Anywhere,
+        url_types: true,
+        result_parts: true,
         system: true,
         free_input: true,
         errors: true,
@@ -74,7 +91,7 @@ impl Palette {
         server_calls: true,
         compacted: true,
         off_line: true,
-        empty_text: true,
+        empty_text: EmptyText::Kept,
         any_id: true,
     };
 
@@ -140,28 +157,27 @@ impl Palette {
 
     fn block(&self, block: &Block) -> Placed {
         match block {
-            Block::Text(text) if text.trim().is_empty() && !self.empty_text => dropped("empty text"),
+            Block::Text(text) if self.is_void(text) => dropped("empty text"),
             Block::Text(_) => kept(block),
             Block::Reasoning(reasoning) => self.reasoning(block, reasoning),
             Block::ToolCall(call) => self.call(call),
             Block::ToolResult(result) => self.result(result),
             Block::Image(_) if self.images == Images::Nowhere => rendered(block, "no place for images"),
-            Block::Image(_) => kept(block),
+            Block::Image(image) => match self.untyped(image) {
+                Some(image) => (Some(Block::Image(image)), Outcome::Mapped, UNTYPED),
+                None => kept(block),
+            },
             Block::Compaction { .. } if self.compaction => kept(block),
             Block::Compaction { .. } => rendered(block, "a compaction becomes text"),
             Block::Verbatim(verbatim) => self.verbatim(block, verbatim),
         }
     }
 
-    fn reasoning(&self, block: &Block, Reasoning { signature, encrypted, provider, .. }: &Reasoning) -> Placed {
-        let is_sealed = [signature, encrypted].iter().any(|seal| seal.as_ref().is_some_and(|seal| !seal.is_empty()));
-        match self.thoughts {
-            Thoughts::Any => kept(block),
-            Thoughts::Of(wanted) if provider.as_deref() == Some(wanted) => kept(block),
-            Thoughts::Signed(wanted) if provider.as_deref() == Some(wanted) && is_sealed => kept(block),
-            Thoughts::Of(_) => dropped("reasoning of another provider"),
-            Thoughts::Signed(_) => dropped("reasoning without this provider's signature"),
-            Thoughts::None => dropped("no place for reasoning"),
+    fn reasoning(&self, block: &Block, reasoning: &Reasoning) -> Placed {
+        match self.thoughts.carry(reasoning) {
+            Ok(carried) if carried == *reasoning => kept(block),
+            Ok(carried) => (Some(Block::Reasoning(carried)), Outcome::Mapped, "reasoning without its seal"),
+            Err(reason) => dropped(reason),
         }
     }
 
@@ -193,6 +209,11 @@ impl Palette {
             content.insert(0, Block::Text(ERROR_MARK.to_owned()));
             reason = "the error flag becomes text";
         }
+        if content.len() > 1 && !self.result_parts {
+            let whole = ToolResult { content, ..result.clone() }.text();
+            content = vec![Block::Text(whole)];
+            reason = "parts of a result become one text";
+        }
         let is_error = result.is_error && self.errors;
         let outcome = if reason.is_empty() { Outcome::Kept } else { Outcome::Mapped };
         (Some(Block::ToolResult(ToolResult { call_id, content, is_error })), outcome, reason)
@@ -201,10 +222,13 @@ impl Palette {
     /// A result's block, and why it changed if it did.
     fn inside_result(&self, block: &Block) -> (Option<Block>, Option<&'static str>) {
         match block {
-            Block::Text(text) if text.trim().is_empty() && !self.empty_text => (None, Some("empty text")),
+            Block::Text(text) if self.is_void(text) => (None, Some("empty text")),
             Block::Text(_) => (Some(block.clone()), None),
-            Block::Image(_) if self.images == Images::Anywhere => (Some(block.clone()), None),
-            Block::Verbatim(verbatim) if self.owns(verbatim) => (Some(block.clone()), None),
+            Block::Image(image) if self.images == Images::Anywhere => match self.untyped(image) {
+                Some(image) => (Some(Block::Image(image)), Some(UNTYPED)),
+                None => (Some(block.clone()), None),
+            },
+            Block::Verbatim(verbatim) if self.result_parts && self.owns(verbatim) => (Some(block.clone()), None),
             Block::Image(_)
             | Block::Verbatim(_)
             | Block::Reasoning(_)
@@ -216,6 +240,13 @@ impl Palette {
         }
     }
 
+    /// The image without its media type, if it has to go without.
+    fn untyped(&self, image: &Image) -> Option<Image> {
+        let is_at_url = matches!(image.source, ImageSource::Url(_));
+        let loses = !self.url_types && is_at_url && image.media_type.is_some();
+        loses.then(|| Image { media_type: None, source: image.source.clone() })
+    }
+
     fn verbatim(&self, block: &Block, verbatim: &Verbatim) -> Placed {
         if self.owns(verbatim) {
             kept(block)
@@ -223,6 +254,15 @@ impl Palette {
             rendered(block, "known to another format only")
         } else {
             dropped("another format's bookkeeping")
+        }
+    }
+
+    /// A text that there is no room for because there is nothing in it.
+    fn is_void(&self, text: &str) -> bool {
+        match self.empty_text {
+            EmptyText::Kept => false,
+            EmptyText::OnlySpace => text.is_empty(),
+            EmptyText::Dropped => text.trim().is_empty(),
         }
     }
 
@@ -253,8 +293,38 @@ fn without_compaction(entry: &Entry, block: &Block) -> Option<&'static str> {
     }
 }
 
+impl Thoughts {
+    /// As much of a thought as can be carried, or why none of it can.
+    fn carry(self, thought: &Reasoning) -> Result<Reasoning, &'static str> {
+        let Reasoning { text, signature, encrypted, provider } = thought.clone();
+        let signature = signature.filter(|signature| !signature.is_empty());
+        let is_of = |wanted: &str| provider.as_deref() == Some(wanted);
+        match self {
+            Self::Any => Ok(thought.clone()),
+            Self::Of(wanted) if is_of(wanted) => Ok(Reasoning { text, signature: None, encrypted, provider }),
+            Self::Of(_) => Err("reasoning of another provider"),
+            // What is encrypted has no text of its own.
+            Self::Signed(wanted) if is_of(wanted) && encrypted.is_some() => {
+                Ok(Reasoning { encrypted, provider, ..Reasoning::default() })
+            }
+            Self::Signed(wanted) if is_of(wanted) && signature.is_some() => {
+                Ok(Reasoning { text, signature, encrypted: None, provider })
+            }
+            Self::Signed(_) => Err("reasoning without this provider's signature"),
+            Self::Plain(wanted) if is_of(wanted) && signature.is_some() => {
+                Ok(Reasoning { text, signature, encrypted: None, provider })
+            }
+            Self::Plain(_) if text.is_empty() => Err("reasoning that only its provider can read"),
+            Self::Plain(_) => Ok(Reasoning { text, ..Reasoning::default() }),
+            Self::None => Err("no place for reasoning"),
+        }
+    }
+}
+
 /// What says that a result is an error where nothing else can.
 pub(crate) const ERROR_MARK: &str = "[error]";
+
+const UNTYPED: &str = "the type of an image at a URL is left out";
 
 type Placed = (Option<Block>, Outcome, &'static str);
 
@@ -325,7 +395,7 @@ pub(crate) fn image_url(image: &Image) -> String {
     match &image.source {
         ImageSource::Url(url) => url.clone(),
         ImageSource::Base64(text) => {
-            format!("data:{};base64,{text}", image.media_type.as_deref().unwrap_or("application/octet-stream"))
+            format!("data:{};base64,{text}", image.media_type.as_deref().unwrap_or_default())
         }
     }
 }
@@ -335,7 +405,8 @@ pub(crate) fn image_of_url(url: String) -> Image {
     let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match inline {
         Some((media_type, text)) => {
-            Image { media_type: Some(media_type.to_owned()), source: ImageSource::Base64(text.to_owned()) }
+            let media_type = (!media_type.is_empty()).then(|| media_type.to_owned());
+            Image { media_type, source: ImageSource::Base64(text.to_owned()) }
         }
         None => Image { media_type: None, source: ImageSource::Url(url) },
     }

@@ -6,11 +6,11 @@ use enjamb_core::conversation::{
     Block, Conversation, Entry, Image, ImageSource, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim,
 };
 
-use crate::adapt::{Images, Own, Palette, Thoughts, merged};
+use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts, merged};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
 use crate::position::Problem;
 
@@ -28,7 +28,7 @@ pub(crate) const PALETTE: Palette = Palette {
     compaction: false,
     compacted: false,
     off_line: false,
-    empty_text: false,
+    empty_text: EmptyText::Dropped,
     any_id: false,
     ..Palette::WIDE
 };
@@ -43,12 +43,7 @@ impl Format for AnthropicMessages {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let entry = read_message(item, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_message(item.json(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
@@ -64,8 +59,7 @@ impl Format for AnthropicMessages {
     }
 }
 
-fn read_message(item: &Item<'_>, reading: &mut Reading) -> Entry {
-    let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
+fn read_message(text: &str, reading: &mut Reading) -> Entry {
     let object = Object::parse(text);
     let role = object.as_ref().and_then(|object| Role::from_name(&object.text("role")?));
     let (Some(object), Some(role)) = (object, role) else {

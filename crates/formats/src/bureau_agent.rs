@@ -4,13 +4,13 @@
 
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Images, Own, Palette};
+use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::anthropic::{MESSAGE, acting};
 use crate::cbor::{self, Map};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json;
 use crate::position::Problem;
 
@@ -20,7 +20,10 @@ pub(crate) struct BureauAgent;
 
 const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
+    thoughts: Thoughts::Plain(crate::anthropic::PROVIDER),
     images: Images::Nowhere,
+    result_parts: false,
+    empty_text: EmptyText::OnlySpace,
     system: false,
     compaction: false,
     compacted: false,
@@ -48,13 +51,7 @@ impl Format for BureauAgent {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let Content::Cbor(bytes) = item.content else { unreachable!("the framing is CBOR") };
-            let entry = read_message(bytes, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_message(item.cbor(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {

@@ -3,12 +3,12 @@
 use enjamb_core::Json;
 use enjamb_core::conversation::{Block, Conversation, Entry, Reasoning, Role, ToolCall, ToolResult, Usage};
 
-use crate::adapt::{Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
+use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
 use crate::anthropic::{MESSAGE, array, raw_json, verbatim, whole_message};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
 use crate::position::Problem;
 
@@ -20,7 +20,9 @@ const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
     thoughts: Thoughts::None,
     images: Images::OutsideResults,
+    url_types: false,
     errors: false,
+    empty_text: EmptyText::OnlySpace,
     compaction: false,
     server_calls: false,
     compacted: false,
@@ -38,13 +40,7 @@ impl Format for OpenAiChat {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-            let entry = read_message(text, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_message(item.json(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {

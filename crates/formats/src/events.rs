@@ -6,12 +6,12 @@
 use enjamb_core::Timestamp;
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Images, Own, Palette};
+use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::cbor::{self, Map};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json;
 use crate::position::Problem;
 
@@ -21,7 +21,10 @@ pub(crate) struct Events;
 
 const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
+    thoughts: Thoughts::Plain(crate::anthropic::PROVIDER),
     images: Images::Nowhere,
+    result_parts: false,
+    empty_text: EmptyText::OnlySpace,
     system: false,
     compacted: false,
     off_line: false,
@@ -43,13 +46,7 @@ impl Format for Events {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let Content::Cbor(bytes) = item.content else { unreachable!("the framing is CBOR") };
-            let entry = read_event(bytes, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_event(item.cbor(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {

@@ -141,6 +141,16 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The reading of a format whose items are each one entry.
+    pub(crate) fn one_by_one<'i>(items: &'i [Item<'_>], read: impl Fn(&'i Item<'_>, &mut Self) -> Entry) -> Self {
+        let mut reading = Self::default();
+        for item in items {
+            let entry = read(item, &mut reading);
+            reading.push(item.at, entry);
+        }
+        reading
+    }
+
     pub(crate) fn push(&mut self, at: Position, entry: Entry) {
         self.conversation.entries.push(entry);
         self.origins.push(at);

@@ -13,13 +13,13 @@ use enjamb_core::frame::{
 use enjamb_core::limits::FRAME_BYTES_MAX;
 use enjamb_core::{Body, Frame, Json, RawFrame, StreamId, StreamKind, Timestamp};
 
-use crate::adapt::{Images, Own, Palette, Thoughts};
+use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::anthropic::{raw_json, verbatim};
 use crate::check;
 use crate::derived::derived_uuid;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json;
 use crate::position::{Position, Problem};
 
@@ -36,7 +36,8 @@ const PALETTE: Palette = Palette {
     server_calls: false,
     compacted: false,
     off_line: false,
-    empty_text: false,
+    empty_text: EmptyText::OnlySpace,
+    result_parts: false,
     ..Palette::WIDE
 };
 
@@ -52,8 +53,7 @@ impl Format for Frames {
     fn understand(&self, items: &[Item<'_>]) -> Reading {
         let mut reader = Reader::default();
         for item in items {
-            let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-            reader.line(item.at, text);
+            reader.line(item.at, item.json());
         }
         reader.reading
     }

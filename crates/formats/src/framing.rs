@@ -37,6 +37,24 @@ pub enum Content<'a> {
     Cbor(&'a [u8]),
 }
 
+impl Item<'_> {
+    /// The item as JSON; empty where the framing is another.
+    pub fn json(&self) -> &str {
+        match &self.content {
+            Content::Json(text) => text,
+            Content::Cbor(_) => "",
+        }
+    }
+
+    /// The item as CBOR; empty where the framing is another.
+    pub fn cbor(&self) -> &[u8] {
+        match &self.content {
+            Content::Cbor(bytes) => bytes,
+            Content::Json(_) => b"",
+        }
+    }
+}
+
 /// What a delta consists of.
 #[derive(Debug, Default)]
 pub struct Items<'a> {

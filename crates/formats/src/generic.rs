@@ -13,7 +13,7 @@ use enjamb_core::conversation::{
 use crate::adapt::Palette;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
 use crate::position::Problem;
 use crate::{anthropic, chat, check};
@@ -35,13 +35,7 @@ impl Format for Generic {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-            let entry = read_line(text, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_line(item.json(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {

@@ -9,13 +9,13 @@ use std::collections::HashSet;
 use enjamb_core::Json;
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{Own, Palette, Thoughts, free_text, image_of_url, image_url};
+use crate::adapt::{EmptyText, Own, Palette, Thoughts, free_text, image_of_url, image_url};
 use crate::anthropic::{array, raw_json, verbatim};
 use crate::chat::arguments;
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
-use crate::framing::{Content, Framing, Item};
+use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
 use crate::position::Problem;
 
@@ -27,7 +27,9 @@ pub(crate) struct OpenResponses;
 pub(crate) const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
     thoughts: Thoughts::Of(PROVIDER),
+    url_types: false,
     errors: false,
+    empty_text: EmptyText::OnlySpace,
     compaction: false,
     server_calls: false,
     compacted: false,
@@ -71,13 +73,7 @@ impl Format for OpenResponses {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        let mut reading = Reading::default();
-        for item in items {
-            let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-            let entry = read_item(text, &mut reading);
-            reading.push(item.at, entry);
-        }
-        reading
+        Reading::one_by_one(items, |item, reading| read_item(item.json(), reading))
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {

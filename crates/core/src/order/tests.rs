@@ -480,7 +480,7 @@ fn legal_of_artifacts(history: &[Frame], next: &ArtifactBody) -> bool {
                 Body::Artifact(ArtifactBody::ArtifactTagged(then)) if then.name == tag.name => Some(&then.artifact_id),
                 _ => None,
             });
-            last.cloned().flatten() == tag.previous
+            last.cloned().flatten() == tag.previous && tag.artifact_id.as_ref().is_none_or(|id| !is_gone(history, id))
         }
         ArtifactBody::ArtifactPolicySet(set) => !is_gone(history, &set.artifact_id),
         ArtifactBody::ArtifactCondemned(these) => these.artifact_ids.iter().all(|id| !is_gone(history, id)),

@@ -8,7 +8,7 @@ use super::{ID, standing};
 use crate::anthropic::{acting, read_content, read_usage, verbatim};
 use crate::check;
 use crate::format::Reading;
-use crate::framing::{Content, Item};
+use crate::framing::Item;
 use crate::json::Object;
 use crate::position::{Position, Problem};
 
@@ -109,8 +109,7 @@ struct Reader {
 pub(super) fn understand(items: &[Item<'_>]) -> Reading {
     let mut reader = Reader::default();
     for item in items {
-        let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-        reader.line(item.at, text);
+        reader.line(item.at, item.json());
     }
     let Reader { mut reading, nodes, .. } = reader;
     reading.findings = findings(&reading, &nodes);

@@ -5,7 +5,7 @@ use enjamb_core::conversation::{Block, Entry, Role, Standing, Usage, attribute};
 use super::ID;
 use crate::anthropic::verbatim;
 use crate::format::Reading;
-use crate::framing::{Content, Item};
+use crate::framing::Item;
 use crate::json::Object;
 use crate::position::{Position, Problem};
 use crate::responses::read_item;
@@ -54,8 +54,7 @@ struct Reader {
 pub(super) fn understand(items: &[Item<'_>]) -> Reading {
     let mut reader = Reader::default();
     for item in items {
-        let Content::Json(text) = &item.content else { unreachable!("the framing is JSON") };
-        reader.line(item.at, text);
+        reader.line(item.at, item.json());
     }
     reader.finish()
 }

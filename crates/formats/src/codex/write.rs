@@ -92,7 +92,8 @@ impl Rollout {
     fn compacted(&mut self, block: &Block) {
         let Block::Compaction { summary } = block else { return };
         let message = Entry::new(Role::User, vec![Block::Text(summary.clone())]);
-        let history = array(self.items.items(&message).into_iter());
+        let items = if summary.is_empty() { Vec::new() } else { self.items.items(&message) };
+        let history = array(items.into_iter());
         let payload = Writer::new().member("message", summary).member("replacement_history", &history).json();
         self.line("compacted", &payload);
     }
