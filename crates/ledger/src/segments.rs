@@ -115,7 +115,12 @@ impl Segments {
         let mut files = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|error| LedgerError::io(&self.dir, error))?;
-            let meta = entry.metadata().map_err(|error| LedgerError::io(entry.path(), error))?;
+            let meta = match entry.metadata() {
+                Ok(meta) => meta,
+                // Someone published or swept it since the directory was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(LedgerError::io(entry.path(), error)),
+            };
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.ends_with(".lock") {
                 continue;

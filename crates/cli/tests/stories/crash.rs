@@ -213,12 +213,12 @@ fn kill_one(dir: &Path, round: u64, after: Duration, tally: &mut Tally) {
     let lines = listener.join().expect("the listener ends");
     let before = tally.acks.len();
     let mut tidying = false;
-    for line in lines {
+    for line in &lines {
         match line.parse() {
             Ok(Word::Stored(item, seq)) => _ = tally.acks.insert(item, seq),
             Ok(Word::Begin) => tidying = true,
             Ok(Word::End) => tidying = false,
-            Err(complaint) => panic!("{complaint}"),
+            Err(complaint) => panic!("{complaint}, and in all:\n{}", lines.join("\n")),
         }
     }
     tally.kills += 1;
