@@ -1,6 +1,7 @@
 //! Verifying: every byte read again, every rule asked again, the index compared with one made anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use enjamb_core::Digest;
 use enjamb_core::frame::RawFrame;
@@ -19,6 +20,8 @@ use crate::{Progress, Result};
 const RECORDS_PER_WRITE: u64 = 2_000;
 /// Findings of one check: a store that is damaged all over need not say so a million times.
 const FINDINGS_MAX: usize = 1_000;
+/// Threads that read segments. Each holds a block, and memory is to stay small.
+const THREADS_MAX: usize = 3;
 /// The last records that a quick check reads.
 const QUICK_RECORDS: u64 = 1_000;
 
@@ -52,6 +55,16 @@ impl Checked {
 
     fn find_error(&mut self, subject: impl Into<String>, error: &LedgerError) {
         self.find(error.code(), subject, error.to_string());
+    }
+
+    /// What was found in segments, told in the order of their names.
+    fn add(&mut self, segments: BTreeMap<Digest, Self>) {
+        for one in segments.into_values() {
+            self.segments += one.segments;
+            self.bytes += one.bytes;
+            self.findings.extend(one.findings);
+        }
+        self.findings.truncate(FINDINGS_MAX);
     }
 }
 
@@ -87,7 +100,7 @@ impl SqliteLedger {
         Ok(())
     }
 
-    /// Checks everything.
+    /// Checks everything. Segments depend on nothing else, so other cores read them while this one reads the records.
     pub fn verify_full(&self, progress: &mut Progress<'_>) -> Result<Checked> {
         let log = log::open(&self.dir.join("log.db"), self.vfs())?;
         let records = Records { log: Log(&log), segments: &self.segments };
@@ -95,16 +108,41 @@ impl SqliteLedger {
         check_ranges(&mut checked, records)?;
         let last = records.log.last()?;
         let rebuilt = scratch_index()?;
-        check_records(&mut checked, records, &rebuilt, last, progress)?;
-        for digest in self.named_segments(records, Index(Rows(&rebuilt)))? {
-            self.check_segment(&mut checked, &digest);
-        }
+        let sealed = records.log.sealed()?.iter().map(|range| range.segment).collect();
+        let mut segments =
+            self.check_segments(&sealed, || check_records(&mut checked, records, &rebuilt, last, progress))?;
+        let mut named = self.named_segments(records, Index(Rows(&rebuilt)))?;
+        named.retain(|digest| !sealed.contains(digest));
+        segments.extend(self.check_segments(&named, || Ok(()))?);
+        checked.add(segments);
         self.compare_index(&mut checked, records, &rebuilt)?;
         Ok(checked)
     }
 
-    fn check_segment(&self, checked: &mut Checked, digest: &Digest) {
-        checked.segments += 1;
+    /// Checks segments on as many cores as there are, one of which does something `meanwhile` and then joins in.
+    fn check_segments(
+        &self,
+        named: &BTreeSet<Digest>,
+        meanwhile: impl FnOnce() -> Result<()>,
+    ) -> Result<BTreeMap<Digest, Checked>> {
+        let next = Mutex::new(named.iter());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(named.len() + 1);
+        let work = || {
+            let taken = std::iter::from_fn(|| next.lock().unwrap_or_else(PoisonError::into_inner).next());
+            taken.map(|digest| (*digest, self.check_segment(digest))).collect::<Vec<_>>()
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let done = meanwhile();
+            let own = work();
+            let theirs = others.into_iter().flat_map(|thread| thread.join().expect("a check does not panic"));
+            let all = own.into_iter().chain(theirs).collect();
+            done.map(|()| all)
+        })
+    }
+
+    fn check_segment(&self, digest: &Digest) -> Checked {
+        let mut checked = Checked { segments: 1, ..Checked::default() };
         let subject = format!("segment {digest}");
         match self.segments.stored(digest) {
             Err(error) => checked.find_error(subject, &error.into()),
@@ -115,6 +153,7 @@ impl SqliteLedger {
                 }
             }
         }
+        checked
     }
 
     /// Segments that the log names, in order. What they name in turn is found when they are read.
