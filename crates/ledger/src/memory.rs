@@ -12,7 +12,7 @@ use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
 use crate::index::{KeyRow, StreamOrder, Totals};
-use crate::plan::{Facts, Head, plan};
+use crate::plan::{Facts, Head, Recent, plan};
 use crate::record::{FrameRecord, Record};
 use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
 
@@ -179,7 +179,7 @@ impl Ledger for MemoryLedger {
     fn append(&self, batch: Batch) -> Result<Appended> {
         batch.check()?;
         let mut records = self.records();
-        let planned = plan(batch, &*records)?;
+        let planned = plan(batch, &mut Recent::default(), &*records)?;
         records.0.extend(planned.records);
         Ok(planned.answer)
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use enjamb_core::frame::{Completion, RawFrame};
+use enjamb_core::frame::{Completed, Completion, Frame, FrameError, RawFrame};
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
 
@@ -73,12 +73,20 @@ impl Recent {
         }
     }
 
-    /// Takes over all that `newer` knows.
-    pub fn absorb(&mut self, newer: Self) {
-        self.heads.extend(newer.heads);
-        self.marks.extend(newer.marks);
-        self.keys.extend(newer.keys);
-        self.artifacts.extend(newer.artifacts);
+    /// Takes over all that `newer` knows and leaves it empty, with its room kept for the next.
+    pub fn absorb(&mut self, newer: &mut Self) {
+        self.heads.extend(newer.heads.drain());
+        self.marks.extend(newer.marks.drain());
+        self.keys.extend(newer.keys.drain());
+        self.artifacts.extend(newer.artifacts.drain());
+    }
+
+    /// Forgets everything, with its room kept.
+    pub fn clear(&mut self) {
+        self.heads.clear();
+        self.marks.clear();
+        self.keys.clear();
+        self.artifacts.clear();
     }
 
     pub fn len(&self) -> usize {
@@ -129,40 +137,44 @@ impl Facts for Layered<'_> {
     }
 }
 
-/// The records that a batch becomes, what they establish, and the answer to give once they are durable.
+/// The records that a batch becomes, and the answer to give once they are durable.
 pub struct Planned {
     pub records: Vec<Record>,
-    pub learned: Recent,
     pub answer: Appended,
 }
 
-/// Decides what a batch becomes. Nothing is written here; a refusal leaves no trace.
-pub fn plan(batch: Batch, facts: &dyn Facts) -> Result<Planned, LedgerError> {
+/// Decides what a batch becomes. Nothing is written here. What the records establish goes into `learned`, which is
+/// empty before, and means nothing after a refusal.
+pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Planned, LedgerError> {
     if let Some(answer) = replayed(&batch, facts)? {
-        return Ok(Planned { records: Vec::new(), learned: Recent::default(), answer });
+        return Ok(Planned { records: Vec::new(), answer });
     }
     let mut key = key_use(&batch);
     let mut planned = Planned {
         records: Vec::with_capacity(batch.artifacts.len() + batch.segments.len() + batch.frames.len()),
-        learned: Recent::default(),
         answer: Appended { frames: Vec::with_capacity(batch.frames.len()), replayed: false },
     };
     for artifact in batch.artifacts {
-        plan_artifact(&mut planned, artifact, facts)?;
+        plan_artifact(&mut planned, learned, artifact, facts)?;
     }
     for segment in batch.segments {
         let record = Record::Segment(segment);
-        planned.learned.learn(&record)?;
+        learned.learn(&record)?;
         planned.records.push(record);
     }
     for frame in batch.frames {
-        plan_frame(&mut planned, frame, key.take(), facts)?;
+        plan_frame(&mut planned, learned, frame, key.take(), facts)?;
     }
     Ok(planned)
 }
 
-fn plan_artifact(planned: &mut Planned, artifact: NewArtifact, facts: &dyn Facts) -> Result<(), LedgerError> {
-    let known = Layered { newer: &planned.learned, older: facts };
+fn plan_artifact(
+    planned: &mut Planned,
+    learned: &mut Recent,
+    artifact: NewArtifact,
+    facts: &dyn Facts,
+) -> Result<(), LedgerError> {
+    let known = Layered { newer: learned, older: facts };
     match artifact.bytes {
         None if known.has_artifact(&artifact.id)? => Ok(()),
         None => Err(LedgerError::ArtifactGone(artifact.id)),
@@ -170,7 +182,7 @@ fn plan_artifact(planned: &mut Planned, artifact: NewArtifact, facts: &dyn Facts
         // costs, and sealing leaves the second copy out.
         Some(_) if known.has_recent_artifact(&artifact.id) => Ok(()),
         Some(bytes) => {
-            planned.learned.artifacts.insert(artifact.id, true);
+            learned.artifacts.insert(artifact.id, true);
             planned.records.push(Record::Bytes { id: artifact.id, bytes });
             Ok(())
         }
@@ -179,23 +191,24 @@ fn plan_artifact(planned: &mut Planned, artifact: NewArtifact, facts: &dyn Facts
 
 fn plan_frame(
     planned: &mut Planned,
+    learned: &mut Recent,
     frame: NewFrame,
     key: Option<KeyUse>,
     facts: &dyn Facts,
 ) -> Result<(), LedgerError> {
-    let known = Layered { newer: &planned.learned, older: facts };
+    let known = Layered { newer: learned, older: facts };
     let head = known.head(&frame.stream)?.unwrap_or(Head { next_seq: 0, chain: Digest::ZERO });
     check_seq(&frame, head.next_seq)?;
-    let raw = frame.draft.complete(Completion {
+    let Completed { raw, frame: read, digest } = frame.draft.complete(Completion {
         stream: &frame.stream,
         id: &frame.id,
         seq: head.next_seq,
         timestamp_ms: frame.timestamp_ms,
     })?;
-    let marks = admit(&raw, &known)?;
+    let marks = admit_read(&raw, read, digest, &known)?;
     let json = raw.into_bytes();
     let record = FrameRecord::chained(&head.chain, frame.stream.clone(), head.next_seq, key, json);
-    planned.learned.learn_frame(&record, marks);
+    learned.learn_frame(&record, marks);
     planned.records.push(Record::Frame(record));
     planned.answer.frames.push(FrameAt { stream: frame.stream, seq: head.next_seq });
     Ok(())
@@ -212,8 +225,17 @@ fn check_seq(frame: &NewFrame, next_seq: u64) -> Result<(), LedgerError> {
 
 /// Asks the order rules, which cannot fail to read: a failed look-up is remembered and wins over what they say.
 pub fn admit(raw: &RawFrame, known: &dyn Facts) -> Result<Vec<Mark>, LedgerError> {
+    admit_read(raw, raw.decode(), None, known)
+}
+
+fn admit_read(
+    raw: &RawFrame,
+    read: Result<Frame, FrameError>,
+    digest: Option<String>,
+    known: &dyn Facts,
+) -> Result<Vec<Mark>, LedgerError> {
     let mut failed = None;
-    let verdict = order::admit(raw, &mut |scope, key| match look_up(known, scope, key) {
+    let verdict = order::admit_read(raw, read, digest, &mut |scope, key| match look_up(known, scope, key) {
         Ok(value) => value,
         Err(error) => {
             failed.get_or_insert(error);

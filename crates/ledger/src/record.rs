@@ -73,50 +73,58 @@ impl FrameRecord {
 
     fn head_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.stream.id.len());
+        self.put_head(&mut out);
+        out
+    }
+
+    fn put_head(&self, out: &mut Vec<u8>) {
         out.push(FRAME);
-        put_short(&mut out, self.stream.kind.as_str());
+        put_short(out, self.stream.kind.as_str());
         out.extend((self.stream.id.len() as u16).to_le_bytes());
         out.extend(self.stream.id.as_bytes());
         out.extend(self.seq.to_le_bytes());
         match &self.key {
             None => out.push(0),
             Some(used) => {
-                put_short(&mut out, &used.key);
+                put_short(out, &used.key);
                 out.extend(used.request);
                 out.extend(used.frames.to_le_bytes());
             }
         }
-        out
     }
 }
 
 impl Record {
     /// The body of this record as number `n` of the log.
     pub fn encode(&self, n: u64) -> Vec<u8> {
-        let mut out = match self {
+        let mut out = Vec::new();
+        self.encode_into(n, &mut out);
+        out
+    }
+
+    /// As `encode`, in place of what `out` held.
+    pub fn encode_into(&self, n: u64, out: &mut Vec<u8>) {
+        out.clear();
+        match self {
             Self::Frame(frame) => {
-                let mut out = frame.head_bytes();
-                out.reserve_exact(Digest::LEN + frame.json.len() + CRC_LEN);
+                frame.put_head(out);
+                out.reserve(Digest::LEN + frame.json.len() + CRC_LEN);
                 out.extend(frame.chain.as_bytes());
                 out.extend(&frame.json);
-                out
             }
             Self::Bytes { bytes, .. } => {
-                let mut out = Vec::with_capacity(1 + bytes.len() + CRC_LEN);
+                out.reserve(1 + bytes.len() + CRC_LEN);
                 out.push(BYTES);
                 out.extend(bytes);
-                out
             }
-            Self::Segment(segment) => segment.encode(),
+            Self::Segment(segment) => segment.put(out),
             Self::Dropped { len } => {
-                let mut out = vec![DROPPED];
+                out.push(DROPPED);
                 out.extend(len.to_le_bytes());
-                out
             }
-        };
-        let crc = checksum(n, &out);
+        }
+        let crc = checksum(n, out);
         out.extend(crc.to_le_bytes());
-        out
     }
 
     /// Reads the body of record `n`, refusing one that is not what was written there.
@@ -132,8 +140,8 @@ impl Record {
 }
 
 impl SegmentRecord {
-    fn encode(&self) -> Vec<u8> {
-        let mut out = vec![SEGMENT];
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(SEGMENT);
         out.extend(self.segment.as_bytes());
         out.extend(self.bytes.to_le_bytes());
         out.extend((self.artifacts.len() as u32).to_le_bytes());
@@ -141,7 +149,6 @@ impl SegmentRecord {
             out.extend(id.digest().as_bytes());
             out.extend(len.to_le_bytes());
         }
-        out
     }
 }
 

@@ -24,6 +24,11 @@ pub(super) fn members_of(bytes: &[u8]) -> Result<Members<'_>, FrameError> {
     Ok(Members::parse(text)?)
 }
 
+pub(super) fn check(bytes: &[u8]) -> Result<(), FrameError> {
+    check_size(bytes)?;
+    check_depth(bytes)
+}
+
 pub(super) fn check_size(bytes: &[u8]) -> Result<(), FrameError> {
     match bytes.len() {
         0..=limits::FRAME_BYTES_MAX => Ok(()),
@@ -97,6 +102,19 @@ impl Given {
             type_name: present("type", TEXT, text("type", type_name)?)?,
         };
         given.check_ids()?;
+        given.check_kind()?;
+        Ok(given)
+    }
+
+    /// What a draft that we write gives.
+    pub(super) fn of(stream: &StreamId, type_name: &str) -> Result<Self, FrameError> {
+        let given = Self {
+            session_id: Some(stream.id.clone()),
+            stream_kind: Some(stream.kind.clone()),
+            stream_id: Some(stream.id.clone()),
+            type_name: type_name.to_owned(),
+            ..Self::default()
+        };
         given.check_kind()?;
         Ok(given)
     }

@@ -64,9 +64,17 @@ impl<'a> Members<'a> {
         self.0.into_iter().map(|(key, raw)| (key.into_owned(), Json::from_raw(raw))).collect()
     }
 
+    pub(super) fn take_rest(&mut self) -> Vec<(String, Json)> {
+        std::mem::take(&mut self.0).into_iter().map(|(key, raw)| (key.into_owned(), Json::from_raw(raw))).collect()
+    }
+
     fn take(&mut self, name: &str) -> Option<&'a RawValue> {
-        let (_, last) = *self.0.iter().rfind(|(key, _)| key == name)?;
-        self.0.retain(|(key, _)| key != name);
+        // Nearly always there is one, and it is the first of those that are left.
+        let at = self.0.iter().rposition(|(key, _)| key == name)?;
+        let (_, last) = self.0.remove(at);
+        if self.0.iter().any(|(key, _)| key == name) {
+            self.0.retain(|(key, _)| key != name);
+        }
         Some(last)
     }
 }

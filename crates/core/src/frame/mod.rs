@@ -26,7 +26,7 @@ mod tests;
 pub use artifact::*;
 pub use context::*;
 pub use continuity::*;
-pub use draft::{Completion, Draft};
+pub use draft::{Completed, Completion, Draft};
 pub use error::FrameError;
 pub use json::Json;
 pub use mention::artifact_mentions;

@@ -2,7 +2,7 @@
 
 use super::envelope::{Envelope, Given, check_size, members_of};
 use super::error::FrameError;
-use super::{Frame, StreamId};
+use super::{Body, Frame, Json, StreamId};
 
 /// A frame's JSON exactly as it was given, and its envelope. The payload is JSON, and more is not known of it: that is
 /// for [`RawFrame::decode`].
@@ -28,6 +28,18 @@ impl RawFrame {
     /// The payload by its type. A type that is not known keeps its members undecoded.
     pub fn decode(&self) -> Result<Frame, FrameError> {
         Frame::read(self.text(), &self.envelope)
+    }
+
+    /// This frame with a payload that was read before its envelope was whole.
+    pub(super) fn frame_of(&self, body: Body, extra: Vec<(String, Json)>) -> Frame {
+        Frame {
+            id: self.id().to_owned(),
+            stream: self.stream().clone(),
+            timestamp_ms: self.timestamp_ms(),
+            seq: self.seq(),
+            body,
+            extra,
+        }
     }
 
     pub fn id(&self) -> &str {

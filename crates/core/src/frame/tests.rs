@@ -224,7 +224,7 @@ fn faults_of_a_payload_are_found_by_decoding_alone() {
 fn check_draft(draft: &str, expected: Result<&str, &str>) {
     let stream = "session/s".parse().unwrap();
     let with = Completion { stream: &stream, id: "new", seq: 3, timestamp_ms: 70 };
-    let result = Draft::parse(draft).and_then(|draft| draft.complete(with));
+    let result = Draft::parse(draft).and_then(|draft| draft.complete(with)).map(|whole| whole.raw);
     match (result, expected) {
         (Ok(frame), Ok(text)) => assert_eq!(frame.text(), text),
         (Err(error), Err(says)) => assert!(error.to_string().contains(says), "{error}"),
@@ -286,7 +286,7 @@ fn a_body_becomes_a_draft_and_a_frame() {
     let body = Body::from(MessageAppended { actor_id: "a".into(), origin: "cli".into(), content: "hi".into() });
     let draft = Draft::of(&stream, &body).unwrap();
     assert_eq!((draft.stream(), draft.seq()), (Some(stream.clone()), None));
-    let frame = draft.complete(Completion { stream: &stream, id: "m1", seq: 0, timestamp_ms: 5 }).unwrap();
+    let frame = draft.complete(Completion { stream: &stream, id: "m1", seq: 0, timestamp_ms: 5 }).unwrap().raw;
     let decoded = Frame { id: "m1".into(), stream, timestamp_ms: 5, seq: 0, body, extra: vec![] };
     assert_eq!(frame.decode().unwrap(), decoded);
     assert_eq!(decoded.into_raw().unwrap(), frame);

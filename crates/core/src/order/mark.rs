@@ -156,12 +156,12 @@ enum Subject<'a> {
 pub fn marks(frame: &RawFrame) -> Vec<Mark> {
     // What does not decode was never admitted; were it in a log all the same, it still mentions what it mentions.
     match frame.decode() {
-        Ok(decoded) => marks_of(frame, &decoded),
+        Ok(decoded) => marks_of(frame, &decoded, None),
         Err(_) => spared(frame),
     }
 }
 
-pub(super) fn marks_of(raw: &RawFrame, frame: &Frame) -> Vec<Mark> {
+pub(super) fn marks_of(raw: &RawFrame, frame: &Frame, digest: Option<String>) -> Vec<Mark> {
     match &frame.body {
         Body::Session(body) => [spared(raw), in_stream(frame, session(frame, body))].concat(),
         Body::Task(body) => [spared(raw), in_stream(frame, task(frame, body))].concat(),
@@ -170,7 +170,7 @@ pub(super) fn marks_of(raw: &RawFrame, frame: &Frame) -> Vec<Mark> {
             in_store(artifact(frame, body))
         }
         Body::Artifact(body) => [spared(raw), in_store(artifact(frame, body))].concat(),
-        Body::Context(body) => [spared(raw), in_store(context(frame, body))].concat(),
+        Body::Context(body) => [spared(raw), in_store(context(frame, body, digest))].concat(),
         Body::Unknown { .. } => spared(raw),
     }
 }
@@ -290,11 +290,11 @@ fn policy_value(policy: &Policy, ttl_ms: Option<u64>, set_at_ms: u64) -> String 
     }
 }
 
-fn context(frame: &Frame, body: &ContextBody) -> Vec<(MarkKey, String)> {
+fn context(frame: &Frame, body: &ContextBody, digest: Option<String>) -> Vec<(MarkKey, String)> {
     match body {
         ContextBody::ContextCommitted(commit) => {
             let id = commit.commit_id.parse().ok();
-            id.map(|id| (MarkKey::Commit(id), payload_digest(frame))).into_iter().collect()
+            id.map(|id| (MarkKey::Commit(id), digest.unwrap_or_else(|| payload_digest(frame)))).into_iter().collect()
         }
         ContextBody::ContextRefMoved(moved) => {
             vec![(MarkKey::Ref(moved.name.clone()), moved.commit_id.clone().unwrap_or_default())]

@@ -20,7 +20,7 @@ mod tests;
 pub use mark::{Mark, MarkKey, Scope, marks};
 pub use rule::{Refusal, Rule};
 
-use crate::frame::{Body, Frame, RawFrame};
+use crate::frame::{Body, Frame, FrameError, RawFrame};
 use crate::{StreamId, StreamKind, limits};
 
 /// Admits the next frame of its stream and returns the facts that it establishes, or says which rule it breaks.
@@ -31,9 +31,19 @@ pub fn admit(
     frame: &RawFrame,
     lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>,
 ) -> Result<Vec<Mark>, Refusal> {
+    admit_read(frame, frame.decode(), None, lookup)
+}
+
+/// As [`admit`], for a frame that was read already.
+pub fn admit_read(
+    frame: &RawFrame,
+    read: Result<Frame, FrameError>,
+    digest: Option<String>,
+    lookup: &mut dyn FnMut(&Scope, &MarkKey) -> Option<String>,
+) -> Result<Vec<Mark>, Refusal> {
     let mut case = Case { frame, lookup };
     session::check_open(&mut case)?;
-    let decoded = frame.decode().map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;
+    let decoded = read.map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;
     match &decoded.body {
         Body::Session(body) => session::check(&mut case, body)?,
         Body::Task(body) => task::check(&mut case, body)?,
@@ -42,12 +52,12 @@ pub fn admit(
         Body::Context(body) => context::check(&mut case, &decoded, body)?,
         Body::Unknown { .. } => {}
     }
-    check_keys(&case, &decoded)
+    check_keys(&case, &decoded, digest)
 }
 
 /// A frame may be large, but what an index finds it by may not; and what has no name is not found.
-fn check_keys(case: &Case<'_>, decoded: &Frame) -> Result<Vec<Mark>, Refusal> {
-    let marks = mark::marks_of(case.frame, decoded);
+fn check_keys(case: &Case<'_>, decoded: &Frame, digest: Option<String>) -> Result<Vec<Mark>, Refusal> {
+    let marks = mark::marks_of(case.frame, decoded, digest);
     let mut lengths = marks.iter().filter_map(|mark| mark.key.name()).map(str::len);
     match lengths.find(|bytes| !(1..=limits::NAME_BYTES_MAX).contains(bytes)) {
         Some(bytes) => {

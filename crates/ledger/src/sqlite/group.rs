@@ -3,9 +3,15 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
+
+/// A group of so many batches is written without those who come meanwhile: its first have waited long enough.
+const GROUP_BATCHES_MAX: usize = 256;
+/// How long a group waits for one who was answered just now and may come back. A sync takes several times as long.
+const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Batches waiting to be written, and whether someone is writing.
 #[derive(Default)]
@@ -15,6 +21,8 @@ pub(super) struct Group(Mutex<Queue>);
 struct Queue {
     waiting: Vec<Arc<Ticket>>,
     leading: bool,
+    /// Callers of the last group who have not come back yet.
+    expected: usize,
 }
 
 const WAITING: u8 = 0;
@@ -77,17 +85,18 @@ impl Ticket {
 }
 
 impl Group {
-    /// Hands in a batch and returns its answer. `write` is called by one caller at a time, with all that waits.
-    pub(super) fn run(&self, batch: Batch, write: impl FnOnce(&[Arc<Ticket>])) -> Result<Appended, LedgerError> {
+    /// Hands in a batch and returns its answer. `write` is called by one caller at a time, for all who wait.
+    pub(super) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
         let ticket = Ticket::new(batch);
         let leads = self.join(ticket.clone());
         if !leads && ticket.wait() == DONE {
             return ticket.take_answer();
         }
-        let tickets = std::mem::take(&mut lock(&self.0).waiting);
-        write(&tickets);
-        self.hand_over();
-        for other in tickets.iter().filter(|other| !Arc::ptr_eq(other, &ticket)) {
+        let mut party = Party { group: self, tickets: Vec::with_capacity(64), taken: 0 };
+        party.grow();
+        write(&mut party);
+        self.hand_over(party.tickets.len());
+        for other in party.tickets.iter().filter(|other| !Arc::ptr_eq(other, &ticket)) {
             other.wake(DONE);
         }
         ticket.take_answer()
@@ -96,16 +105,61 @@ impl Group {
     fn join(&self, ticket: Arc<Ticket>) -> bool {
         let mut queue = lock(&self.0);
         queue.waiting.push(ticket);
+        queue.expected = queue.expected.saturating_sub(1);
         !std::mem::replace(&mut queue.leading, true)
     }
 
     /// The next writer starts before the others of this group are woken, so that the disk does not wait for them.
-    fn hand_over(&self) {
+    fn hand_over(&self, answered: usize) {
         let mut queue = lock(&self.0);
+        queue.expected = answered;
         match queue.waiting.first() {
             Some(next) => next.wake(LEAD),
             None => queue.leading = false,
         }
+    }
+}
+
+/// Those who are written for. It grows while it is written: whoever comes before the sync need not wait for another.
+pub(super) struct Party<'g> {
+    group: &'g Group,
+    tickets: Vec<Arc<Ticket>>,
+    taken: usize,
+}
+
+impl Party<'_> {
+    /// The next to be written.
+    pub(super) fn next(&mut self) -> Option<Arc<Ticket>> {
+        if self.taken == self.tickets.len() && self.taken < GROUP_BATCHES_MAX {
+            self.grow();
+        }
+        let ticket = self.tickets.get(self.taken)?.clone();
+        self.taken += 1;
+        Some(ticket)
+    }
+
+    /// Takes in who waits. Callers who append one batch after the other come back in a row once they are answered;
+    /// written without a little patience, they would make two groups that take turns, with twice as many syncs.
+    fn grow(&mut self) {
+        let began = Instant::now();
+        loop {
+            let mut queue = lock(&self.group.0);
+            let came = !queue.waiting.is_empty();
+            self.tickets.append(&mut queue.waiting);
+            if came || queue.expected == 0 {
+                return;
+            }
+            if began.elapsed() > PATIENCE {
+                queue.expected = 0;
+                return;
+            }
+            drop(queue);
+            thread::yield_now();
+        }
+    }
+
+    pub(super) fn tickets(&self) -> &[Arc<Ticket>] {
+        &self.tickets
     }
 }
 

@@ -17,9 +17,9 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(60);
 /// A record and what belongs to it take some five kilobytes. Larger pages make one commit write more, smaller ones make
 /// a group of commits write more pages.
-const PAGE_BYTES: u32 = 16384;
+pub(super) const PAGE_BYTES: u32 = 16384;
 /// The write-ahead log is taken in, and begun again, before it outgrows what it was grown to.
-const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
+pub(super) const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
 
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -117,7 +117,7 @@ pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<(), LedgerError> 
 }
 
 /// What the write-ahead log is grown to, once a process turns out to write more than a little.
-const WAL_BYTES: u64 = 8 << 20;
+const WAL_BYTES: u64 = 16 << 20;
 
 /// Grows the write-ahead log with zeros ahead of use. Syncing a file that grows costs several times what syncing one that
 /// does not costs, and SQLite writes its log from the start again once it has been taken in.

@@ -2,6 +2,7 @@
 
 mod backup;
 mod catch_up;
+mod checkpoint;
 mod commits;
 mod group;
 mod log;
@@ -29,7 +30,8 @@ use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
 pub use backup::Backup;
-use group::{Group, Ticket};
+use checkpoint::Checkpoints;
+use group::{Group, Party};
 use log::Log;
 pub use log::SealedRange;
 pub use seal::Sealed;
@@ -58,6 +60,7 @@ pub struct SqliteLedger {
     poisoned: AtomicBool,
     folded_n: Arc<AtomicU64>,
     folding: Mutex<Option<JoinHandle<()>>>,
+    checkpoints: Checkpoints,
 }
 
 struct Reader {
@@ -182,6 +185,7 @@ impl SqliteLedger {
             poisoned: AtomicBool::new(false),
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
+            checkpoints: Checkpoints::default(),
         })
     }
 
@@ -205,26 +209,29 @@ impl SqliteLedger {
         self.options.vfs.as_deref()
     }
 
-    fn write_group(&self, tickets: &[Arc<Ticket>]) {
+    fn write_group(&self, party: &mut Party<'_>) {
         // A sync may have failed since these joined the queue.
         if self.poisoned.load(Ordering::SeqCst) {
-            tickets.iter().for_each(|ticket| ticket.answer(Err(LedgerError::Poisoned)));
+            party.tickets().iter().for_each(|ticket| ticket.answer(Err(LedgerError::Poisoned)));
             return;
         }
         let written = self.with_writer(|writer| {
-            writer.write(tickets, &self.segments)?;
-            Ok(writer.known_n())
+            writer.write(party, &self.segments)?;
+            Ok((writer.known_n(), writer.written_bytes()))
         });
         match written {
-            Ok(known_n) => self.fold_when_far_behind(known_n),
+            Ok((known_n, bytes)) => {
+                self.fold_when_far_behind(known_n);
+                self.checkpoints.note(bytes, &self.dir.join("log.db"), self.vfs());
+            }
             Err(error) => {
                 self.poisoned.fetch_or(error.outcome() == Outcome::Indeterminate, Ordering::SeqCst);
-                for ticket in tickets.iter().filter(|ticket| !ticket.is_answered()) {
+                for ticket in party.tickets().iter().filter(|ticket| !ticket.is_answered()) {
                     ticket.answer(Err(writer::copy_of(&error)));
                 }
             }
         }
-        if tickets.iter().any(|ticket| ticket.met_damaged_index()) {
+        if party.tickets().iter().any(|ticket| ticket.met_damaged_index()) {
             // Whoever met it is told, and the next one finds the index made anew; if this fails, they are told in turn.
             let _ = self.rebuild_index();
         }
@@ -432,6 +439,7 @@ impl Drop for SqliteLedger {
         if let Some(thread) = lock(&self.folding).take() {
             let _ = thread.join();
         }
+        self.checkpoints.stop();
         // Whoever opens the store next is spared the wait; if it fails now, they will be told.
         if lock(&self.writer).take().is_some() {
             let _ = catch_up_in(&self.dir, self.vfs(), &self.segments);
@@ -445,7 +453,7 @@ impl Ledger for SqliteLedger {
         if self.poisoned.load(Ordering::SeqCst) {
             return Err(LedgerError::Poisoned);
         }
-        self.group.run(batch, |tickets| self.write_group(tickets))
+        self.group.run(batch, |party| self.write_group(party))
     }
 
     fn totals(&self) -> Result<Totals> {

@@ -1,19 +1,19 @@
 //! The one place where records enter the log.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 use rusqlite::Connection;
 
-use super::group::Ticket;
+use super::group::Party;
 use super::log::{self, Log};
 use super::{Records, catch_up};
 use crate::batch::Appended;
 use crate::error::LedgerError;
 use crate::index::{Index, IndexError, KeyRow, Lookup, Rows};
-use crate::plan::{Facts, Head, Layered, Planned, Recent, plan};
+use crate::plan::{Facts, Head, Layered, Recent, plan};
+use crate::record::Record;
 use crate::segments::Segments;
 
 /// Facts held in memory before the index is made to take them over.
@@ -31,11 +31,23 @@ pub(super) struct Writer {
     data_version: i64,
     recent: Recent,
     commits: u64,
+    /// After a failure `recent` holds what did not come to be.
+    misled: bool,
+    room: Room,
+}
+
+/// Memory that is used again for each group. The writers of a group take turns in leading it, and a thread that needs
+/// memory for the first time waits for the kernel to clear it.
+#[derive(Default)]
+struct Room {
+    batch: Recent,
+    body: Vec<u8>,
+    /// Of the records of the last group.
+    written: u64,
 }
 
 /// What a group of batches came to, before anyone is told.
 struct Staged {
-    learned: Recent,
     answers: Vec<Result<Appended, LedgerError>>,
     last_n: u64,
 }
@@ -45,7 +57,13 @@ impl Writer {
         let log = log::open(&dir.join("log.db"), vfs)?;
         let mut index = catch_up::open(&dir.join("index.db"), vfs)?;
         let known_n = catch_up::run(&mut index, Records { log: Log(&log), segments })?;
-        Ok(Self { log, index, known_n, data_version: -1, recent: Recent::default(), commits: 0 })
+        let (recent, room) = (Recent::default(), Room::default());
+        Ok(Self { log, index, known_n, data_version: -1, recent, commits: 0, misled: false, room })
+    }
+
+    /// Bytes of the records that the last group became.
+    pub(super) fn written_bytes(&self) -> u64 {
+        self.room.written
     }
 
     pub(super) fn known_n(&self) -> u64 {
@@ -53,12 +71,11 @@ impl Writer {
     }
 
     /// Writes all batches with one sync and puts the answers into the tickets.
-    pub(super) fn write(&mut self, tickets: &[Arc<Ticket>], segments: &Segments) -> Result<(), LedgerError> {
-        match self.commit(tickets, segments) {
+    pub(super) fn write(&mut self, party: &mut Party<'_>, segments: &Segments) -> Result<(), LedgerError> {
+        match self.commit(party, segments) {
             Ok(staged) => {
                 self.known_n = staged.last_n;
-                self.recent.absorb(staged.learned);
-                for (ticket, answer) in tickets.iter().zip(staged.answers) {
+                for (ticket, answer) in party.tickets().iter().zip(staged.answers) {
                     ticket.answer(answer);
                 }
                 self.unload(segments)
@@ -66,8 +83,8 @@ impl Writer {
             Err(failure) => {
                 // The statement fails outside of a transaction, which is where we want to be.
                 let _ = self.log.execute_batch("ROLLBACK");
-                self.data_version = -1;
-                for ticket in tickets {
+                self.misled = true;
+                for ticket in party.tickets() {
                     ticket.answer(Err(failure.copy()));
                 }
                 Err(failure.into_error())
@@ -75,12 +92,12 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, tickets: &[Arc<Ticket>], segments: &Segments) -> Result<Staged, Failure> {
+    fn commit(&mut self, party: &mut Party<'_>, segments: &Segments) -> Result<Staged, Failure> {
         let begin = |error: rusqlite::Error| Failure::before_commit(LedgerError::sqlite("beginning a write", &error));
         self.log.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([])).map_err(begin)?;
         self.learn_from_others(segments).map_err(Failure::before_commit)?;
         self.grow_wal().map_err(Failure::before_commit)?;
-        let staged = self.stage(tickets).map_err(Failure::before_commit)?;
+        let staged = self.stage(party).map_err(Failure::before_commit)?;
         let end = if staged.last_n > self.known_n { "COMMIT" } else { "ROLLBACK" };
         let ended = self.log.prepare_cached(end).and_then(|mut end| end.execute([]));
         ended.map_err(|error| Failure::during_commit(&error))?;
@@ -88,35 +105,30 @@ impl Writer {
     }
 
     /// Plans and inserts each batch in turn. One that is refused leaves nothing behind; the others go on.
-    fn stage(&self, tickets: &[Arc<Ticket>]) -> Result<Staged, LedgerError> {
+    fn stage(&mut self, party: &mut Party<'_>) -> Result<Staged, LedgerError> {
         // One look at the index for the whole group: locking it for each question would cost more than the answers.
-        let look = self.index.unchecked_transaction().map_err(|error| unreadable(error.into()))?;
-        let mut staged =
-            Staged { learned: Recent::default(), answers: Vec::with_capacity(tickets.len()), last_n: self.known_n };
-        for ticket in tickets {
+        let Self { log, index, recent, room, .. } = self;
+        room.written = 0;
+        let look = index.unchecked_transaction().map_err(|error| unreadable(error.into()))?;
+        let mut staged = Staged { answers: Vec::with_capacity(party.tickets().len()), last_n: self.known_n };
+        while let Some(ticket) = party.next() {
             let Some(batch) = ticket.take_batch() else { continue };
             let index = Index(Rows(&look));
             let below = Stored(&index);
-            let known = Layered { newer: &self.recent, older: &below };
-            let facts = Layered { newer: &staged.learned, older: &known };
-            match plan(batch, &facts) {
-                Ok(planned) => self.insert(planned, &mut staged)?,
-                Err(error) => staged.answers.push(Err(error)),
+            let facts = Layered { newer: recent, older: &below };
+            match plan(batch, &mut room.batch, &facts) {
+                Ok(planned) => {
+                    insert(log, &planned.records, &mut staged.last_n, room)?;
+                    recent.absorb(&mut room.batch);
+                    staged.answers.push(Ok(planned.answer));
+                }
+                Err(error) => {
+                    room.batch.clear();
+                    staged.answers.push(Err(error));
+                }
             }
         }
         Ok(staged)
-    }
-
-    fn insert(&self, planned: Planned, staged: &mut Staged) -> Result<(), LedgerError> {
-        for record in &planned.records {
-            staged.last_n += 1;
-            let body = record.encode(staged.last_n);
-            let inserted = Log(&self.log).insert(staged.last_n, &body);
-            inserted.map_err(|error| LedgerError::sqlite("writing a record", &error))?;
-        }
-        staged.learned.absorb(planned.learned);
-        staged.answers.push(Ok(planned.answer));
-        Ok(())
     }
 
     /// A process that writes a few times leaves the log as it is; one that goes on writing gets it grown, once.
@@ -131,7 +143,7 @@ impl Writer {
     /// Takes in what other processes appended since. The log is locked for writing, so what is read now stays last.
     fn learn_from_others(&mut self, segments: &Segments) -> Result<(), LedgerError> {
         let version = data_version(&self.log)?;
-        if version == self.data_version {
+        if version == self.data_version && !self.misled {
             return Ok(());
         }
         let records = Records { log: Log(&self.log), segments };
@@ -139,7 +151,7 @@ impl Writer {
         if last < self.known_n {
             return Err(catch_up::log_is_short(last, self.known_n));
         }
-        if last - self.known_n > FOREIGN_RECORDS_MAX {
+        if self.misled || last - self.known_n > FOREIGN_RECORDS_MAX {
             catch_up::run(&mut self.index, records)?;
             self.recent = Recent::default();
         } else {
@@ -149,6 +161,7 @@ impl Writer {
         }
         self.known_n = last;
         self.data_version = version;
+        self.misled = false;
         Ok(())
     }
 
@@ -161,6 +174,17 @@ impl Writer {
         self.recent = Recent::default();
         Ok(())
     }
+}
+
+fn insert(log: &Connection, records: &[Record], last_n: &mut u64, room: &mut Room) -> Result<(), LedgerError> {
+    for record in records {
+        *last_n += 1;
+        record.encode_into(*last_n, &mut room.body);
+        room.written += room.body.len() as u64;
+        let inserted = Log(log).insert(*last_n, &room.body);
+        inserted.map_err(|error| LedgerError::sqlite("writing a record", &error))?;
+    }
+    Ok(())
 }
 
 fn data_version(log: &Connection) -> Result<i64, LedgerError> {
