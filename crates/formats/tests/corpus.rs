@@ -3,7 +3,7 @@
 //! The transcripts are other people's and not part of this project. Where they are not at hand, these tests pass.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,16 +12,27 @@ use enjamb_formats::{Damage, Format, Look, Severity, TokenCounting, all, by_id, 
 
 const TOLERANT: Look = Look { counting: TokenCounting::Cheap, damage: Damage::Keep };
 
-/// The directory that the transcripts are unpacked in, if they can be.
+/// The directory that the transcripts are unpacked in, if they can be. Every test is a process of its own: the first
+/// unpacks, the others wait for it.
 fn corpus() -> Option<&'static Path> {
     static CORPUS: OnceLock<Option<PathBuf>> = OnceLock::new();
     let unpacked = CORPUS.get_or_init(|| {
-        let unpack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/unpack");
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
-        let status = Command::new(unpack).arg(&directory).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success()).then_some(directory)
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let turn = File::create(shared.join("corpus.lock")).expect("a lock");
+        turn.lock().expect("our turn");
+        let (directory, whole) = (shared.join("corpus"), shared.join("corpus.whole"));
+        (whole.exists() || unpack(&directory)).then(|| {
+            File::create(whole).expect("a note that it is whole");
+            directory
+        })
     });
     unpacked.as_deref()
+}
+
+fn unpack(directory: &Path) -> bool {
+    let unpack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/unpack");
+    let status = Command::new(unpack).arg(directory).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn transcripts(runtime: &str) -> Vec<(String, Vec<u8>)> {
