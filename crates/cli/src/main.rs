@@ -12,10 +12,6 @@ use clap::Parser;
 use commands::Cli;
 use ui::Ui;
 
-/// Many threads hand batches to one writer; the system's allocator spends a tenth of that time on arenas.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -14,6 +14,7 @@ mod segments;
 mod sqlite;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::frame::ContextCommitted;
@@ -68,6 +69,21 @@ pub struct Link {
     pub created_at: Timestamp,
 }
 
+/// What a commit holds: its place in the chain, and how to come by its delta.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub link: Link,
+    /// `None` when what the commit names is no artifact id.
+    pub artifact: Option<ArtifactId>,
+    pub format: Arc<str>,
+    pub messages: u64,
+    pub tokens: u64,
+    /// Bytes of the delta, as far as it was here when the commit came.
+    pub len: u64,
+    /// Where the engine has the delta, if that is quicker than looking it up.
+    place: u64,
+}
+
 /// A commit with the words that were said of it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCommit {
@@ -84,6 +100,17 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// Takes bytes as they are read and verified.
 pub type Sink<'a> = dyn FnMut(&[u8]) -> std::io::Result<()> + 'a;
+
+impl Part {
+    /// The artifact that the commit names.
+    pub fn named(&self) -> Result<ArtifactId> {
+        let nothing = || LedgerError::corrupt(format!("commit {}", self.link.id), "it names no artifact");
+        self.artifact.ok_or_else(nothing)
+    }
+}
+
+/// Takes pieces of parts as they are read and verified.
+pub type PartSink<'a> = dyn FnMut(usize, &[u8]) -> std::io::Result<()> + 'a;
 
 /// A store of records and what can be asked of it. Every engine answers alike.
 pub trait Ledger: Send + Sync {
@@ -107,6 +134,11 @@ pub trait Ledger: Send + Sync {
     fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>>;
     /// The commits from `tip` back to the stop, tip first, at most `limit` of them. `None` when there is no such tip.
     fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>>;
+    /// As `walk`, with what each commit holds.
+    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>>;
+    /// Streams the deltas of parts, one after the other, each piece with the number of its part among them. No byte is
+    /// handed out before it was checked.
+    fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()>;
     /// The commits whose parent this is, oldest first.
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>>;
     /// The last commit of a principal at or before an instant; of several at that instant, the one stored last.

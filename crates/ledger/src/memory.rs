@@ -14,7 +14,9 @@ use crate::error::LedgerError;
 use crate::index::{KeyRow, StreamOrder, Totals};
 use crate::plan::{Facts, Head, Recent, plan};
 use crate::record::{FrameRecord, Record};
-use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
+use crate::{
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip,
+};
 
 /// A ledger that forgets everything when it is dropped.
 #[derive(Default)]
@@ -277,6 +279,26 @@ impl Ledger for MemoryLedger {
             next = commit.link.parent.filter(|_| !stop.ends_at(&id, commit.link.kind));
         }
         Ok(Some(chain))
+    }
+
+    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
+        let Some(chain) = self.walk(tip, stop, limit)? else { return Ok(None) };
+        let commits = self.records().commits();
+        let part = |link: Link| {
+            let commit = commits.iter().find(|commit| commit.link.id == link.id)?;
+            let artifact = commit.commit.artifact_ref.parse().ok();
+            let len = artifact.and_then(|id| self.artifact(&id).ok()?).map_or(0, |found| found.len);
+            let ContextCommitted { message_count: messages, token_count: tokens, .. } = commit.commit;
+            Some(Part { link, artifact, format: commit.commit.format.as_str().into(), messages, tokens, len, place: 0 })
+        };
+        Ok(Some(chain.into_iter().filter_map(part).collect()))
+    }
+
+    fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
+        for (at, part) in parts.iter().enumerate() {
+            self.read(&part.named()?, None, &mut |bytes| sink(at, bytes))?;
+        }
+        Ok(())
     }
 
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {

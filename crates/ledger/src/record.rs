@@ -139,6 +139,13 @@ impl Record {
     }
 }
 
+/// The bytes in the body of a record of bytes. Whoever asks knows their digest and compares it; the checksum adds
+/// nothing to that.
+pub(crate) fn bytes_in(body: &[u8]) -> Option<&[u8]> {
+    let (fields, _) = body.split_last_chunk::<CRC_LEN>()?;
+    fields.strip_prefix(&[BYTES])
+}
+
 impl SegmentRecord {
     fn put(&self, out: &mut Vec<u8>) {
         out.push(SEGMENT);

@@ -89,6 +89,6 @@ impl Store {
     }
 }
 
-fn unknown(id: &CommitId) -> ServiceError {
+pub(crate) fn unknown(id: &CommitId) -> ServiceError {
     ServiceError::Unknown { what: "commit", name: id.to_string() }
 }

@@ -7,11 +7,11 @@ use std::io;
 
 use enjamb_core::chain::{self, Stop};
 use enjamb_core::conversation::Conversation;
-use enjamb_core::{ArtifactId, CommitId, limits};
+use enjamb_core::{CommitId, limits};
 use enjamb_formats::{FidelityLedger, Format, Framing, JoinError, Joiner, Tier, Weight, narrative};
-use enjamb_ledger::{LedgerError, StoredCommit};
+use enjamb_ledger::{Ledger, LedgerError, Part};
 
-use crate::{Result, ServiceError, Store};
+use crate::{Result, ServiceError, Store, commits};
 
 /// What to materialize, and how.
 #[derive(Clone, Debug)]
@@ -36,18 +36,12 @@ pub struct Materialized {
     pub ledger: Option<FidelityLedger>,
 }
 
-/// A delta that contributes, and what it is in.
-struct Part {
-    commit: StoredCommit,
-    artifact: ArtifactId,
-}
-
 type Out<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 impl Store {
     /// Writes the conversation that a chain holds.
     pub fn materialize(&self, request: &Materialize, out: &mut Out<'_>) -> Result<Materialized> {
-        let parts = self.parts(request)?;
+        let parts = self.contributing(request)?;
         let mut bytes = 0;
         let mut counted = |part: &[u8]| {
             bytes += part.len() as u64;
@@ -56,71 +50,96 @@ impl Store {
         let mut done = self.write_parts(request, &parts, &mut counted)?;
         done.bytes = bytes;
         done.commits = parts.len() as u64;
-        done.messages = parts.iter().map(|part| part.commit.commit.message_count).sum();
-        done.tokens = parts.iter().map(|part| part.commit.commit.token_count).sum();
+        done.messages = parts.iter().map(|part| part.messages).sum();
+        done.tokens = parts.iter().map(|part| part.tokens).sum();
         Ok(done)
     }
 
     /// The deltas that contribute, from the stop to the tip.
-    fn parts(&self, request: &Materialize) -> Result<Vec<Part>> {
+    fn contributing(&self, request: &Materialize) -> Result<Vec<Part>> {
         let Some(tip) = &request.tip else { return Ok(Vec::new()) };
-        let mut links = self.links(tip, &request.stop, limits::CHAIN_COMMITS_MAX)?;
+        let parts = self.ledger.parts(tip, &request.stop, limits::CHAIN_COMMITS_MAX)?;
+        let mut parts = parts.ok_or_else(|| commits::unknown(tip))?;
         if let Stop::At(stop) = request.stop
-            && links.last().is_none_or(|last| last.id != stop)
+            && parts.last().is_none_or(|last| last.link.id != stop)
         {
             return Err(ServiceError::NotAnAncestor { stop, tip: *tip });
         }
-        links.reverse();
-        let kinds: Vec<_> = links.iter().map(|link| link.kind).collect();
-        let used = chain::contributes(&request.stop, &kinds);
-        let used = links.into_iter().zip(used).filter(|(_, used)| *used);
-        used.map(|(link, _)| self.part(&link.id)).collect()
-    }
-
-    fn part(&self, id: &CommitId) -> Result<Part> {
-        let commit = self.show(id)?;
-        let artifact = commit.commit.artifact_ref.parse();
-        let artifact = artifact.map_err(|_| LedgerError::corrupt(format!("commit {id}"), "it names no artifact"))?;
-        Ok(Part { commit, artifact })
+        parts.reverse();
+        let kinds: Vec<_> = parts.iter().map(|part| part.link.kind).collect();
+        let mut used = chain::contributes(&request.stop, &kinds).into_iter();
+        parts.retain(|_| used.next().unwrap_or(true));
+        Ok(parts)
     }
 
     fn write_parts(&self, request: &Materialize, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
-        let stored = parts.first().map(|part| part.commit.commit.format.clone());
-        let wanted = request.format.clone().or_else(|| stored.clone()).unwrap_or_else(|| "generic-v1".into());
-        let one_format = parts.iter().all(|part| part.commit.commit.format == wanted);
-        let known: Option<Vec<_>> =
-            parts.iter().map(|part| enjamb_formats::by_id(&part.commit.commit.format)).collect();
-        match (enjamb_formats::by_id(&wanted), known) {
-            (Some(format), _) if one_format => self.join(format, parts, out),
-            (Some(format), Some(_)) => self.translate(format, parts, out),
-            (None, Some(_)) if wanted == NARRATIVE => self.narrate(parts, out),
+        let stored = parts.first().map(|part| part.format.to_string());
+        let wanted = request.format.clone().or(stored).unwrap_or_else(|| "generic-v1".into());
+        let one_format = parts.iter().all(|part| *part.format == *wanted);
+        let all_known = parts.iter().all(|part| enjamb_formats::by_id(&part.format).is_some());
+        match enjamb_formats::by_id(&wanted) {
+            Some(format) if one_format => self.join(format, parts, out),
+            Some(format) if all_known => self.translate(format, parts, out),
+            None if all_known && wanted == NARRATIVE => self.narrate(parts, out),
             _ => self.raw(&wanted, parts, out),
         }
     }
 
-    /// Joins deltas of one format: two passes where the format's head counts what follows, one where it does not.
+    /// Joins deltas of one format.
     fn join(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
-        let mut total = Weight::default();
-        if format.framing() != Framing::JsonLines {
-            for part in parts {
-                total += format.weigh(&self.get_small(&part.artifact)?).map_err(ServiceError::from)?;
-            }
+        match format.framing() {
+            Framing::JsonLines => self.join_lines(parts, out)?,
+            Framing::JsonArray | Framing::CborArray => self.join_arrays(format, parts, out)?,
         }
-        let mut joiner = Joiner::begin(format, total, out).map_err(joining)?;
-        for part in parts {
-            joiner.push(&self.get_small(&part.artifact)?, out).map_err(joining)?;
-        }
-        joiner.finish(out).map_err(joining)?;
         Ok(materialized(Tier::Native, format.id(), None))
+    }
+
+    /// Lines need nothing between them but newlines, so a delta is passed on as it is read, however long it is.
+    fn join_lines(&self, parts: &[Part], out: &mut Out<'_>) -> Result<()> {
+        let mut ends = LineEnds::default();
+        self.ledger.read_parts(parts, &mut |at, bytes| {
+            ends.before(at, out)?;
+            ends.after(bytes);
+            out(bytes)
+        })?;
+        ends.before(parts.len(), out).map_err(LedgerError::Output)?;
+        Ok(())
+    }
+
+    /// Two passes: the head of an array counts what follows.
+    fn join_arrays(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<()> {
+        let mut total = Weight::default();
+        self.each_delta(parts, |_, delta| {
+            total += format.weigh(delta)?;
+            Ok(())
+        })?;
+        let mut joiner = Joiner::begin(format, total, out).map_err(joining)?;
+        self.each_delta(parts, |_, delta| joiner.push(delta, out).map_err(joining))?;
+        joiner.finish(out).map_err(joining)
+    }
+
+    /// Calls back with each delta as a whole.
+    fn each_delta(&self, parts: &[Part], mut visit: impl FnMut(&Part, &[u8]) -> Result<()>) -> Result<()> {
+        let mut delta = Vec::new();
+        for part in parts {
+            delta.clear();
+            self.ledger.read_parts(std::slice::from_ref(part), &mut |_, bytes| {
+                delta.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            visit(part, &delta)?;
+        }
+        Ok(())
     }
 
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {
         let mut whole = Conversation::default();
-        for part in parts {
-            let format = &part.commit.commit.format;
-            let known = enjamb_formats::by_id(format).ok_or_else(|| ServiceError::UnknownFormat(format.clone()))?;
-            whole.entries.extend(known.decode(&self.get_small(&part.artifact)?).map_err(ServiceError::from)?.entries);
-        }
+        self.each_delta(parts, |part, delta| {
+            let format = enjamb_formats::by_id(&part.format);
+            let format = format.ok_or_else(|| ServiceError::UnknownFormat(part.format.to_string()))?;
+            whole.entries.extend(format.decode(delta)?.entries);
+            Ok(())
+        })?;
         Ok(whole)
     }
 
@@ -137,10 +156,34 @@ impl Store {
     }
 
     fn raw(&self, wanted: &str, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
-        for part in parts {
-            self.get(&part.artifact, None, &mut |bytes| out(bytes))?;
-        }
+        self.ledger.read_parts(parts, &mut |_, bytes| out(bytes))?;
         Ok(materialized(Tier::Raw, wanted, None))
+    }
+}
+
+/// Sees to it that every delta of lines ends with a newline.
+#[derive(Default)]
+struct LineEnds {
+    part: usize,
+    lacks_newline: bool,
+}
+
+impl LineEnds {
+    /// Ends the part before `part`, unless that is the one that goes on.
+    fn before(&mut self, part: usize, out: &mut Out<'_>) -> io::Result<()> {
+        if part != self.part {
+            if std::mem::take(&mut self.lacks_newline) {
+                out(b"\n")?;
+            }
+            self.part = part;
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, bytes: &[u8]) {
+        if let Some(last) = bytes.last() {
+            self.lacks_newline = *last != b'\n';
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Materialize {
             Some(path) => super::file::create(path, |out| write(&store, &request, out))?,
             None if context.ui.is_json() => write(&store, &request, &mut std::io::sink())?,
             None => {
-                let mut out = BufWriter::with_capacity(1 << 18, context.ui.stored_writer());
+                let mut out = BufWriter::with_capacity(1 << 15, context.ui.stored_writer());
                 write(&store, &request, &mut out)?
             }
         };

@@ -2,12 +2,12 @@
 
 use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
-use enjamb_core::{CommitId, StreamId, Timestamp};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 use super::db::{self, damaged};
 use super::fold::View;
 use super::queries::{Index, Lookup, decoded};
-use super::rows::{varint, varints};
+use super::rows::{Place, decode_number, encode_number, varint, varints};
 use crate::record::Fields;
 
 const COMMIT: u8 = b'C';
@@ -15,6 +15,8 @@ const CHILD: u8 = b'P';
 const TIMELINE: u8 = b'R';
 const NOTE: u8 = b'O';
 const UNSUMMARISED: u8 = b'U';
+const FORMAT_NAME: u8 = b'G';
+const FORMAT_NUMBER: u8 = b'H';
 
 /// A commit as the index knows it: enough to walk a chain. The rest is in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,21 @@ pub struct CommitRow {
     pub created_at: Timestamp,
     /// The first half of its mark: tells the same commit from another under the same id.
     pub payload: [u8; 8],
+    pub delta: DeltaRow,
+}
+
+/// What a commit's row says of its delta: enough to find its bytes and to check them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaRow {
+    /// `None` when what the commit names is no artifact id.
+    pub artifact: Option<ArtifactId>,
+    /// The record that holds the bytes; 0 when they are in a segment of their own.
+    pub n: u64,
+    pub len: u64,
+    /// Formats are numbered in the order in which they came.
+    pub format: u32,
+    pub messages: u64,
+    pub tokens: u64,
 }
 
 /// The frames that said last what a commit's summary and tags are; 0 when none did.
@@ -44,9 +61,14 @@ impl CommitRow {
             CommitKind::Compaction => 1,
             CommitKind::Snapshot => 2,
         };
+        let DeltaRow { artifact, n, len, format, messages, tokens } = self.delta;
+        // The delta is nearly always the record before the commit.
+        let back = if n == 0 { 0 } else { self.n - n };
         let mut out = varints(&[self.n, kind * 2 + u64::from(self.parent.is_some()), self.generation]);
+        out.extend(varints(&[back, len, u64::from(format), messages, tokens]));
         out.extend(self.created_at.as_micros().to_le_bytes());
         out.extend(self.payload);
+        out.extend(artifact.map_or(Digest::ZERO, |id| id.digest()).as_bytes());
         out.extend(self.parent.iter().flat_map(|parent| *parent.as_bytes()));
         out
     }
@@ -62,10 +84,18 @@ impl CommitRow {
             2 => CommitKind::Snapshot,
             _ => return None,
         };
+        let back = varint(&mut fields)?;
+        let delta_n = if back == 0 { 0 } else { n.checked_sub(back)? };
+        let len = varint(&mut fields)?;
+        let format = varint(&mut fields)?.try_into().ok()?;
+        let (messages, tokens) = (varint(&mut fields)?, varint(&mut fields)?);
         let created_at = Timestamp::from_micros(i64::from_le_bytes(fields.array()?));
         let digest = fields.array()?;
+        let named = Digest::from_slice(fields.take(Digest::LEN)?)?;
+        let artifact = (named != Digest::ZERO).then(|| ArtifactId::from_digest(named));
         let parent = if flags % 2 == 1 { Some(CommitId::from_bytes(fields.array()?)) } else { None };
-        Some(Self { n, parent, kind, generation, created_at, payload: digest })
+        let delta = DeltaRow { artifact, n: delta_n, len, format, messages, tokens };
+        Some(Self { n, parent, kind, generation, created_at, payload: digest, delta })
     }
 }
 
@@ -100,6 +130,43 @@ fn note_key(id: &CommitId) -> Vec<u8> {
 
 fn unsummarised_key(n: u64) -> Vec<u8> {
     [&[UNSUMMARISED][..], &number(n)].concat()
+}
+
+fn format_name_key(number: u32) -> Vec<u8> {
+    [&[FORMAT_NAME][..], &number.to_be_bytes()].concat()
+}
+
+fn format_number_key(name: &str) -> Vec<u8> {
+    [&[FORMAT_NUMBER], name.as_bytes()].concat()
+}
+
+/// The name of a format by its number.
+pub fn format_name<L: Lookup + ?Sized>(rows: &L, number: u32) -> db::Result<String> {
+    let name = rows.get(&format_name_key(number))?.and_then(|name| String::from_utf8(name).ok());
+    decoded(name, "format")
+}
+
+/// The number of a format, which gets one when it has none.
+fn format_number(view: &mut View<'_>, name: &str) -> db::Result<u32> {
+    if let Some(number) = view.get(&format_number_key(name))? {
+        return decoded(decode_number(&number).and_then(|number| number.try_into().ok()), "format");
+    }
+    let count = view.get(&[FORMAT_NUMBER])?.map_or(Some(0), |count| decode_number(&count));
+    let number: u32 = decoded(count.and_then(|count| count.try_into().ok()), "format")?;
+    view.put(vec![FORMAT_NUMBER], encode_number(u64::from(number) + 1));
+    view.put(format_number_key(name), encode_number(u64::from(number)));
+    view.put(format_name_key(number), name.as_bytes().to_vec());
+    Ok(number)
+}
+
+/// Where a commit's delta is.
+fn delta_row(view: &mut View<'_>, commit: &ContextCommitted) -> db::Result<DeltaRow> {
+    let artifact: Option<ArtifactId> = commit.artifact_ref.parse().ok();
+    let stored = artifact.map(|id| view.artifact(&id)).transpose()?.flatten();
+    let n = stored.filter(|row| row.place == Place::Record).map_or(0, |row| row.n);
+    let format = format_number(view, &commit.format)?;
+    let (messages, tokens) = (commit.message_count, commit.token_count);
+    Ok(DeltaRow { artifact, n, len: stored.map_or(0, |row| row.len), format, messages, tokens })
 }
 
 /// The payload mark of a commit as the order rules compare it.
@@ -152,7 +219,7 @@ fn fold_commit(
 }
 
 fn new_row(
-    view: &View<'_>,
+    view: &mut View<'_>,
     n: u64,
     commit: &ContextCommitted,
     mark: Option<&str>,
@@ -171,10 +238,11 @@ fn new_row(
         None => None,
     };
     let above = parent.map(|parent| commit_row(view, &parent)).transpose()?.flatten();
+    let delta = delta_row(view, commit)?;
     let parsed = commit.commit_id.parse().ok().zip(commit.created_at.parse().ok()).zip(mark.and_then(parse_mark));
     Ok(parsed.map(|((id, created_at), payload)| {
         let generation = above.map_or(0, |above| above.generation + 1);
-        (id, CommitRow { n, parent, kind, generation, created_at, payload })
+        (id, CommitRow { n, parent, kind, generation, created_at, payload, delta })
     }))
 }
 

@@ -1,14 +1,18 @@
 //! Commits: chains walked in the index, words read from the log.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
 use enjamb_core::chain::Stop;
 use enjamb_core::frame::{Body, ContextBody, ContextCommitted, ContextNoted, RawFrame};
 use enjamb_core::{CommitId, StreamId, Timestamp, limits};
 
 use super::{Look, SqliteLedger, Trouble};
 use crate::error::LedgerError;
-use crate::index::{CommitRow, commit_row};
+use crate::index::{CommitRow, DeltaRow, commit_row, format_name};
 use crate::record::{FrameRecord, Record};
-use crate::{Link, Result, StoredCommit};
+use crate::{Link, Part, Result, StoredCommit};
 
 type Looked<T> = std::result::Result<T, Trouble>;
 
@@ -39,20 +43,20 @@ impl SqliteLedger {
     }
 
     pub(super) fn walk_chain(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        self.look(|look| walk(look, tip, stop, limit, |id, row| Ok(link(id, row))))
+    }
+
+    pub(super) fn chain_parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
         self.look(|look| {
-            let mut chain = Vec::new();
-            let mut next = Some(*tip);
-            while let Some(id) = next.filter(|_| chain.len() < limit) {
-                let Some(row) = commit_row(&look.index, &id)? else {
-                    return if chain.is_empty() { Ok(None) } else { Err(broken(&id).into()) };
+            let mut formats: HashMap<u32, Arc<str>> = HashMap::new();
+            walk(look, tip, stop, limit, |id, row| {
+                let DeltaRow { artifact, n, len, format, messages, tokens } = row.delta;
+                let format = match formats.entry(format) {
+                    Entry::Occupied(known) => known.get().clone(),
+                    Entry::Vacant(new) => new.insert(format_name(&look.index, format)?.into()).clone(),
                 };
-                if chain.len() >= limits::CHAIN_COMMITS_MAX {
-                    return Err(LedgerError::corrupt(tip.to_string(), "its chain has no end").into());
-                }
-                chain.push(link(id, &row));
-                next = row.parent.filter(|_| !stop.ends_at(&id, row.kind));
-            }
-            Ok(Some(chain))
+                Ok(Part { link: link(id, row), artifact, format, messages, tokens, len, place: n })
+            })
         })
     }
 
@@ -70,6 +74,29 @@ impl SqliteLedger {
     pub(super) fn unsummarised_commits(&self, limit: usize) -> Result<Vec<CommitId>> {
         self.look(|look| ids(look, look.index.unsummarised(0, limit)?))
     }
+}
+
+/// Goes from a tip back to the stop, and makes something of each commit on the way.
+fn walk<T>(
+    look: &Look<'_>,
+    tip: &CommitId,
+    stop: &Stop,
+    limit: usize,
+    mut make: impl FnMut(CommitId, &CommitRow) -> Looked<T>,
+) -> Looked<Option<Vec<T>>> {
+    let mut chain = Vec::new();
+    let mut next = Some(*tip);
+    while let Some(id) = next.filter(|_| chain.len() < limit) {
+        let Some(row) = commit_row(&look.index, &id)? else {
+            return if chain.is_empty() { Ok(None) } else { Err(broken(&id).into()) };
+        };
+        if chain.len() >= limits::CHAIN_COMMITS_MAX {
+            return Err(LedgerError::corrupt(tip.to_string(), "its chain has no end").into());
+        }
+        chain.push(make(id, &row)?);
+        next = row.parent.filter(|_| !stop.ends_at(&id, row.kind));
+    }
+    Ok(Some(chain))
 }
 
 fn link(id: CommitId, row: &CommitRow) -> Link {

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use enjamb_core::Digest;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::blob::Blob;
+use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension, params};
 
 use crate::error::LedgerError;
 
@@ -215,6 +216,14 @@ impl Log<'_> {
         statement.query_row([n as i64], |row| row.get(0)).optional().map_err(known)
     }
 
+    /// The last record that has moved out, and with it all before.
+    pub(crate) fn last_sealed(&self) -> Result<u64, LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading sealed ranges", &error);
+        let mut statement = self.0.prepare_cached("SELECT max(last_n) FROM sealed").map_err(known)?;
+        let last: Option<i64> = statement.query_row([], |row| row.get(0)).map_err(known)?;
+        Ok(last.unwrap_or(0) as u64)
+    }
+
     /// Rows `from..=to` in order, until `visit` says to stop.
     pub(crate) fn bodies(&self, from: u64, to: u64, visit: &mut Visit<'_>) -> Result<(), LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading records", &error);
@@ -255,6 +264,33 @@ impl Log<'_> {
         let mut statement = self.0.prepare_cached(sql).map_err(known)?;
         let range = statement.query_row([n as i64], sealed_range).optional().map_err(known)?.flatten();
         Ok(range.filter(|range| range.last_n >= n))
+    }
+}
+
+/// Reads bodies one after the other into memory of the caller's. A query would copy each twice.
+pub(crate) struct Bodies<'c> {
+    log: &'c Connection,
+    open: Option<Blob<'c>>,
+}
+
+impl<'c> Bodies<'c> {
+    pub(crate) fn of(log: &'c Connection) -> Self {
+        Self { log, open: None }
+    }
+
+    /// Appends the body of record `n`, which is in the log.
+    pub(crate) fn append(&mut self, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
+        let known = |error: rusqlite::Error| LedgerError::sqlite("reading a record", &error);
+        let blob = match self.open.take() {
+            Some(mut blob) => blob.reopen(n as i64).map(|()| blob),
+            None => self.log.blob_open(MAIN_DB, "records", "body", n as i64, true),
+        }
+        .map_err(known)?;
+        let start = out.len();
+        out.resize(start + blob.len(), 0);
+        blob.read_at_exact(&mut out[start..], 0).map_err(known)?;
+        self.open = Some(blob);
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod commits;
 mod group;
 mod log;
 mod migrate;
+mod parts;
 mod seal;
 mod sweep;
 mod verify;
@@ -28,7 +29,9 @@ use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
-use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
+use crate::{
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip,
+};
 pub use backup::Backup;
 use checkpoint::Checkpoints;
 use group::{Group, Party};
@@ -534,6 +537,14 @@ impl Ledger for SqliteLedger {
 
     fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
         self.walk_chain(tip, stop, limit)
+    }
+
+    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
+        self.chain_parts(tip, stop, limit)
+    }
+
+    fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
+        self.stream_parts(parts, sink)
     }
 
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {

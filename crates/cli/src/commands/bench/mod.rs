@@ -1,13 +1,15 @@
 //! `enjamb bench`: our side of the benchmark harness. The last line is JSON with `seconds`, `n` and latencies.
 
+mod chain;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use enjamb_core::frame::{Body, CommitType, ContextCommitted, Draft, Trigger};
-use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp};
-use enjamb_ledger::{Batch, Ledger, NewArtifact, NewFrame};
+use enjamb_core::frame::Draft;
+use enjamb_core::{StreamId, StreamKind, Timestamp};
+use enjamb_ledger::{Batch, Ledger, NewFrame};
 use enjamb_service::{ServiceError, Store};
 use serde_json::json;
 
@@ -33,6 +35,30 @@ enum What {
         #[arg(long, default_value_t = 1)]
         writers: usize,
     },
+    /// A chain of deltas, or one that goes on from a commit; prints its tip
+    Chain {
+        /// A file of deltas, each after its length as u32 little-endian
+        #[arg(long)]
+        frames: PathBuf,
+        #[arg(long, default_value_t = usize::MAX)]
+        n: usize,
+        #[arg(long, default_value = "bench")]
+        principal: String,
+        #[arg(long)]
+        parent: Option<String>,
+    },
+    /// Many commits on one parent
+    Fork {
+        #[arg(long, default_value_t = 10_000)]
+        n: usize,
+    },
+    /// What a principal with many commits knew at some instant, asked again and again
+    Resolve {
+        #[arg(long, default_value_t = 1_000_000)]
+        n: usize,
+        #[arg(long, default_value_t = 10_000)]
+        questions: usize,
+    },
     /// Small frames in many streams, to see what listings cost
     Fill {
         #[arg(long, default_value_t = 1_000_000)]
@@ -47,6 +73,13 @@ impl Bench {
         let store = context.open_or_create()?;
         let result = match &self.what {
             What::Append { frames, n, writers } => append(&store, &read_deltas(frames)?, *n, *writers)?,
+            What::Chain { frames, n, principal, parent } => {
+                let deltas = read_deltas(frames)?;
+                let parent = parent.as_deref().map(|word| store.revision(word)).transpose()?;
+                chain::grow(&store, &deltas[..deltas.len().min(*n)], principal, parent)?
+            }
+            What::Fork { n } => chain::fork(&store, *n)?,
+            What::Resolve { n, questions } => chain::resolve(&store, *n, *questions)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
         };
         context.ui.answer(result.to_string())?;
@@ -111,38 +144,11 @@ fn write_chain(store: &Store, deltas: &[Vec<u8>], n: usize, principal: &str) -> 
 }
 
 fn commit(stream: &StreamId, parent: Option<String>, delta: Vec<u8>, index: i64) -> Result<(Batch, String)> {
-    let artifact = NewArtifact::from_bytes(delta);
     let now = now_ms();
-    let created_at = Timestamp::from_micros(now as i64 * 1000 + index % 1000).to_string();
-    let artifact_ref = artifact.id.to_string();
-    let parent_text = parent.clone().unwrap_or_default();
-    let id = CommitId::derive(&parent_text, &artifact_ref, &created_at, &stream.id).to_string();
-    let body: Body = ContextCommitted {
-        commit_id: id.clone(),
-        version: 1,
-        parent,
-        commit_type: CommitType::Delta,
-        artifact_ref,
-        format: "claude-code-v1".into(),
-        template: Some(stream.id.clone()),
-        principal: Some(stream.id.clone()),
-        machine: Some("bench".into()),
-        agent_session_id: Some("bench".into()),
-        checkpoint: Trigger::TurnBoundary,
-        ticket_id: None,
-        thread_id: None,
-        summary: Some("x".repeat(60)),
-        message_count: 3,
-        token_count: 1400,
-        token_method: Some("bytes/2.8".into()),
-        created_at,
-        attributes: None,
-    }
-    .into();
-    let draft = Draft::of(stream, &body).map_err(ServiceError::from)?;
-    let frame =
-        NewFrame { stream: stream.clone(), draft, id: id[4..].to_owned(), timestamp_ms: now, expected_seq: None };
-    Ok((Batch { artifacts: vec![artifact], frames: vec![frame], ..Batch::default() }, id))
+    let created_at = Timestamp::from_micros(now as i64 * 1000 + index % 1000);
+    let mut batch = Batch::default();
+    let id = chain::add(&mut batch, stream, parent, delta, created_at)?;
+    Ok((batch, id))
 }
 
 fn fill(store: &Store, frames: u64, streams: u64) -> Result<serde_json::Value> {
