@@ -5,19 +5,19 @@ use serde_json::json;
 use crate::expect::{check, check_json};
 use crate::runner::Enjamb;
 
-fn said(role: &str, text: &str) -> String {
+pub fn said(role: &str, text: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}\n")
 }
 
 /// Commits text as a delta of `generic-v1` and returns the commit's id.
 #[track_caller]
-fn commit(enjamb: &Enjamb, delta: &str, more: &[&str]) -> String {
+pub fn commit(enjamb: &Enjamb, delta: &str, more: &[&str]) -> String {
     let arguments = [&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], more].concat();
     enjamb.run_with(&arguments, delta).done().line()
 }
 
 /// Two turns, a compaction of them, and a turn after it.
-fn chain(enjamb: &Enjamb) -> [String; 4] {
+pub fn chain(enjamb: &Enjamb) -> [String; 4] {
     let first = commit(enjamb, &said("user", "why is checkout slow?"), &["--at", "2026-01-01T00:00:01Z"]);
     let second =
         commit(enjamb, &said("assistant", "two sleeps"), &["--parent", &first, "--at", "2026-01-01T00:00:02Z"]);

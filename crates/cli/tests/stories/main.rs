@@ -11,6 +11,7 @@ mod frames;
 mod help;
 mod hostile;
 mod large;
+mod listings;
 mod output;
 mod processes;
 mod refusals;
