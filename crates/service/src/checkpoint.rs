@@ -59,7 +59,18 @@ struct Ready {
 impl Store {
     /// Stores a commit and returns when it is on disk.
     pub fn checkpoint(&self, request: Checkpoint) -> Result<Checkpointed> {
-        let ready = self.ready(request)?;
+        let (artifact, counted) = self.take_content(&request)?;
+        self.checkpoint_counted(request, artifact, counted)
+    }
+
+    /// As [`Store::checkpoint`], for content that is stored and was counted.
+    pub(crate) fn checkpoint_counted(
+        &self,
+        request: Checkpoint,
+        artifact: NewArtifact,
+        counted: Counted,
+    ) -> Result<Checkpointed> {
+        let ready = self.ready_with(request, artifact, counted)?;
         self.commit(vec![ready]).map(|mut answers| answers.remove(0))
     }
 
@@ -94,9 +105,13 @@ impl Store {
     }
 
     fn ready(&self, request: Checkpoint) -> Result<Ready> {
+        let (artifact, counted) = self.take_content(&request)?;
+        self.ready_with(request, artifact, counted)
+    }
+
+    fn ready_with(&self, request: Checkpoint, artifact: NewArtifact, counted: Counted) -> Result<Ready> {
         let now = self.env.now();
         let created_at = request.created_at.unwrap_or(now).to_string();
-        let (artifact, counted) = self.take_content(&request)?;
         let stream = StreamId::new(StreamKind::Context, &request.principal)?;
         let parent = request.parent.map(|parent| parent.to_string());
         let artifact_ref = artifact.id.to_string();
@@ -158,10 +173,10 @@ impl Store {
 }
 
 /// What a delta holds.
-struct Counted {
-    messages: u64,
-    tokens: u64,
-    method: String,
+pub(crate) struct Counted {
+    pub messages: u64,
+    pub tokens: u64,
+    pub method: String,
 }
 
 /// Lets the format look at the bytes. A format that is not known is kept all the same: someone may know it later.

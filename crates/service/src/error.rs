@@ -40,6 +40,8 @@ pub enum ServiceError {
     UnknownFormat(String),
     #[error("{stop} is not an ancestor of {tip}")]
     NotAnAncestor { stop: CommitId, tip: CommitId },
+    #[error("the chain of {tip} is in {} and {}, which do not join without loss", formats[0], formats[1])]
+    MixedFormats { tip: CommitId, formats: [String; 2] },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
     #[error("{}: {source}", path.display())]
@@ -58,7 +60,7 @@ impl ServiceError {
                 ErrorKind::Invalid
             }
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
-            Self::UnknownFormat(_) => ErrorKind::Unsupported,
+            Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
             Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } => ErrorKind::Ambiguous,
@@ -88,6 +90,7 @@ impl ServiceError {
             Self::TagMoved { .. } => "ref-moved",
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
+            Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
             Self::File { .. } => "file-error",
@@ -122,6 +125,10 @@ impl ServiceError {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))
             }
+            Self::MixedFormats { tip, formats } => Some(format!(
+                "enjamb materialize {tip} --format {0} | enjamb checkpoint --type snapshot --parent {tip} --format {0}",
+                formats[0]
+            )),
             Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
             Self::Unknown { what: UNNAMED, .. } => Some("enjamb tag    and enjamb artifacts list what there is".into()),
             Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),

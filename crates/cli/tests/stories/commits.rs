@@ -139,3 +139,50 @@ fn notes_are_words_that_change_and_stay_in_the_log() {
     assert_eq!(enjamb.json(&["show", &first])["summary"], "finds it");
     enjamb.run(&["verify"]).done();
 }
+
+#[test]
+fn a_snapshot_is_a_place_to_begin_that_changes_no_conversation() {
+    let enjamb = Enjamb::new();
+    let [_, second, _, fourth] = chain(&enjamb);
+    let read = |arguments: &[&str]| enjamb.run(&[&["materialize"], arguments].concat()).done().out();
+    let (recent, whole) = (read(&[&fourth]), read(&[&fourth, "--stop", "root"]));
+    let snapshot = enjamb.run(&["checkpoint", "--snapshot", &fourth, "-m", "so far"]).done().line();
+    let shown = enjamb.json(&["show", &snapshot]);
+    let about = ["type", "parent", "principal", "format", "messages", "summary"].map(|member| shown[member].clone());
+    let expected = [json!("snapshot"), json!(fourth), json!("agent/a"), json!("generic-v1"), json!(2), json!("so far")];
+    assert_eq!(about, expected);
+    assert_eq!((read(&[&snapshot]), read(&[&snapshot, "--stop", "root"])), (recent.clone(), whole.clone()));
+    let later = said("user", "and then?");
+    let next = commit(&enjamb, &later, &["--parent", &snapshot]);
+    assert_eq!(read(&[&next]), recent + &later);
+    assert_eq!(read(&[&next, "--stop", "root"]), whole.clone() + &later);
+    assert_eq!(enjamb.json(&["materialize", &next])["commits"], 2, "the walk ends at the snapshot");
+    let root = enjamb.run(&["checkpoint", "--snapshot", &fourth, "--stop", "root"]).done().line();
+    assert_eq!(read(&[&root]), whole);
+    enjamb.run(&["maintain", "--rebuild-index"]).done();
+    assert_eq!(
+        read(&[&next, "--stop", &second]),
+        said("assistant", "two sleeps") + &said("user", "cap it at 3") + &later
+    );
+    enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_snapshot_says_what_it_cannot_be_made_of() {
+    let enjamb = Enjamb::new();
+    let [.., fourth] = chain(&enjamb);
+    let chat = r#"[{"role":"user","content":"in another format"}]"#;
+    let other = enjamb.run_with(&["checkpoint", "--format", "openai-chat-v1", "--parent", &fourth], chat).done().line();
+    let artifacts = enjamb.json(&["artifacts"]);
+    let answer = enjamb.run(&["checkpoint", "--snapshot", &other]).exits(2);
+    assert!(
+        answer.err().contains("openai-chat-v1 and generic-v1") && answer.err().contains("--format"),
+        "{}",
+        answer.err()
+    );
+    assert_eq!(enjamb.json(&["artifacts"]), artifacts, "nothing was stored");
+    enjamb.run(&["checkpoint", "--snapshot", "@", "--template", "x"]).exits(2);
+    enjamb.run(&["checkpoint", "--snapshot", "ctx-00000000"]).exits(3);
+    enjamb.run(&["checkpoint", "--stop", "root", "--format", "generic-v1"]).exits(2);
+    enjamb.run(&["checkpoint"]).exits(2);
+}
