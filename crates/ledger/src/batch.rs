@@ -19,7 +19,7 @@ pub struct Batch {
     pub idempotency_key: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewArtifact {
     pub id: ArtifactId,
     /// `None` when the caller found the bytes in the store already; the append checks that they still are.
@@ -33,7 +33,7 @@ impl NewArtifact {
 }
 
 /// A frame to append, and what to fill in where the draft leaves it open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewFrame {
     pub stream: StreamId,
     pub draft: Draft,

@@ -71,36 +71,37 @@ impl Store {
         counted: Counted,
     ) -> Result<Checkpointed> {
         let ready = self.ready_with(request, artifact, counted)?;
-        self.commit(vec![ready]).map(|mut answers| answers.remove(0))
+        self.commit(&[ready]).map(|mut answers| answers.remove(0))
     }
 
     /// Stores what a compaction replaces and the compaction itself in one batch: no reader sees one without the other.
     pub fn checkpoint_compaction(&self, before: Checkpoint, compaction: Checkpoint) -> Result<[Checkpointed; 2]> {
         let before = self.ready(before)?;
         let compaction = self.ready(Checkpoint { parent: Some(before.answer.id), ..compaction })?;
-        let mut answers = self.commit(vec![before, compaction])?.into_iter();
+        let mut answers = self.commit(&[before, compaction])?.into_iter();
         match (answers.next(), answers.next()) {
             (Some(before), Some(compaction)) => Ok([before, compaction]),
             _ => Err(LedgerError::corrupt("a batch", "it was answered in part").into()),
         }
     }
 
-    fn commit(&self, ready: Vec<Ready>) -> Result<Vec<Checkpointed>> {
-        let mut batch = Batch::default();
-        let mut answers = Vec::new();
-        for Ready { artifact, frame, answer } in ready {
-            batch.artifacts.push(artifact);
-            batch.frames.push(frame);
-            answers.push(answer);
-        }
-        match self.ledger.append(batch) {
-            Ok(_) => Ok(answers),
-            // One batch is stored whole, so if its first commit is there, all of them are.
-            Err(error) if error.is_duplicate_commit() => {
-                answers.iter_mut().for_each(|answer| answer.known = true);
-                Ok(answers)
+    fn commit(&self, ready: &[Ready]) -> Result<Vec<Checkpointed>> {
+        let batch = Batch {
+            artifacts: ready.iter().map(|one| one.artifact.clone()).collect(),
+            frames: ready.iter().map(|one| one.frame.clone()).collect(),
+            ..Batch::default()
+        };
+        match (self.ledger.append(batch), ready) {
+            (Ok(_), _) => Ok(ready.iter().map(|one| one.answer.clone()).collect()),
+            (Err(error), [one]) if error.is_duplicate_commit() => {
+                Ok(vec![Checkpointed { known: true, ..one.answer.clone() }])
             }
-            Err(error) => Err(error.into()),
+            // One of them is there already, perhaps without the others.
+            (Err(error), several) if error.is_duplicate_commit() => {
+                let each = several.iter().map(|one| self.commit(std::slice::from_ref(one)));
+                Ok(each.collect::<Result<Vec<_>>>()?.concat())
+            }
+            (Err(error), _) => Err(error.into()),
         }
     }
 

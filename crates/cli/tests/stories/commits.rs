@@ -45,6 +45,25 @@ fn a_checkpoint_is_the_same_for_the_same_inputs() {
 }
 
 #[test]
+fn a_compaction_is_stored_though_what_it_replaces_was_there() {
+    let enjamb = Enjamb::new();
+    let [first, ..] = chain(&enjamb);
+    let rest = enjamb.file("rest", said("user", "the rest"));
+    let at = ["--parent", &first, "--at", "2026-01-05T00:00:00Z"];
+    let alone = commit(&enjamb, &said("user", "the rest"), &[&at[..], &["--trigger", "compaction"]].concat());
+    let pair = [&at[..], &["--trigger", "compaction", "--type", "compaction", "--before", &rest, "--json"]].concat();
+    for known in [false, true] {
+        let arguments = [&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], &pair[..]].concat();
+        let made = enjamb.run_with(&arguments, said("user", "in short")).document();
+        let [before, compaction] = [0, 1].map(|at| made["commits"][at].clone());
+        assert_eq!((&before["id"], &before["known"]), (&json!(alone), &json!(true)));
+        assert_eq!(compaction["known"], known);
+        let id = compaction["id"].as_str().unwrap_or_default();
+        assert_eq!(enjamb.json(&["show", id])["parent"], alone);
+    }
+}
+
+#[test]
 fn what_cannot_be_a_commit_is_refused_by_name() {
     let enjamb = Enjamb::with_store();
     let generic = ["checkpoint", "--format", "generic-v1"];
