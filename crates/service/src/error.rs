@@ -44,6 +44,8 @@ pub enum ServiceError {
     MixedFormats { tip: CommitId, formats: [String; 2] },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
+    #[error("{url}: {detail}")]
+    Endpoint { url: String, kind: ErrorKind, detail: String },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{}: {detail}", path.display())]
@@ -65,6 +67,7 @@ impl ServiceError {
             Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } => ErrorKind::Ambiguous,
             Self::TagMoved { .. } => ErrorKind::Conflict,
+            Self::Endpoint { kind, .. } => *kind,
             Self::File { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
                 std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
@@ -93,6 +96,7 @@ impl ServiceError {
             Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
+            Self::Endpoint { .. } => "endpoint-failed",
             Self::File { .. } => "file-error",
             Self::BadFile { .. } => "bad-file",
         }

@@ -45,7 +45,9 @@ pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
-pub use summarize::Summarised;
+pub use summarize::{
+    Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
+};
 pub use tag::{Expect, TagView};
 
 pub use enjamb_ledger::Outcome;

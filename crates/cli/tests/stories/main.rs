@@ -6,6 +6,7 @@ mod collection;
 mod commits;
 mod crash;
 mod disk;
+mod endpoint;
 mod expect;
 mod frames;
 mod help;
