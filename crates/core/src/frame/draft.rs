@@ -38,7 +38,7 @@ impl Draft {
     pub fn of(stream: &StreamId, body: &Body) -> Result<Self, FrameError> {
         let mut out = ObjectWriter::new();
         envelope::write_stream(&mut out, stream);
-        out.member("type", body.type_name());
+        out.put("type", body.type_name());
         body.write(&mut out);
         Self::parse(out.finish())
     }
@@ -95,13 +95,13 @@ impl Draft {
         };
         let mut out = ObjectWriter::new();
         envelope::write(&mut out, &envelope.id, with.stream, envelope.timestamp_ms, with.seq, &envelope.type_name);
-        out.written(&self.payload);
+        out.put_written(&self.payload);
         RawFrame::whole(out.finish(), envelope)
     }
 }
 
 fn payload_of(members: Members<'_>) -> Vec<u8> {
     let mut out = ObjectWriter::new();
-    out.members(members.retain(|key| !is_envelope_key(key)).iter());
+    out.put_all(members.retain(|key| !is_envelope_key(key)).iter());
     out.into_members()
 }
