@@ -32,8 +32,8 @@ pub enum ServiceError {
     Ambiguous { prefix: String, candidates: Vec<String> },
     #[error("the bytes offered are {found}, not {expected}")]
     DigestMismatch { expected: ArtifactId, found: ArtifactId },
-    #[error("tag {name} names {actual}, not {expected}")]
-    TagMoved { name: String, expected: String, actual: String },
+    #[error("{what} {name} names {actual}, not {expected}")]
+    NameMoved { what: &'static str, name: String, expected: String, actual: String },
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
@@ -66,7 +66,7 @@ impl ServiceError {
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
             Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } => ErrorKind::Ambiguous,
-            Self::TagMoved { .. } => ErrorKind::Conflict,
+            Self::NameMoved { .. } => ErrorKind::Conflict,
             Self::Endpoint { kind, .. } => *kind,
             Self::File { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -90,7 +90,7 @@ impl ServiceError {
             Self::Unknown { .. } => "not-found",
             Self::Ambiguous { .. } => "ambiguous-id",
             Self::DigestMismatch { .. } => "hash-mismatch",
-            Self::TagMoved { .. } => "ref-moved",
+            Self::NameMoved { .. } => "ref-moved",
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
@@ -134,8 +134,10 @@ impl ServiceError {
                 formats[0]
             )),
             Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
+            Self::Unknown { what: "ref", .. } => Some("enjamb refs".into()),
             Self::Unknown { what: UNNAMED, .. } => Some("enjamb tag    and enjamb artifacts list what there is".into()),
-            Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
+            Self::NameMoved { what: "ref", .. } => Some("enjamb refs    shows what each names now".into()),
+            Self::NameMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
             _ => None,
         }
     }

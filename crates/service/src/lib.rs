@@ -13,6 +13,7 @@ mod exchange;
 mod gc;
 mod list;
 mod materialize;
+mod naming;
 mod policy;
 mod read;
 mod revision;
@@ -39,6 +40,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
+pub use naming::Expect;
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use revision::RefView;
@@ -48,7 +50,7 @@ pub use status::{DiskUse, Status};
 pub use summarize::{
     Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
 };
-pub use tag::{Expect, TagView};
+pub use tag::TagView;
 
 pub use enjamb_ledger::Outcome;
 

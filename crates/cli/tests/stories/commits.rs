@@ -126,7 +126,11 @@ fn a_fork_is_a_name_and_what_follows_it_a_branch() {
     let enjamb = Enjamb::new();
     let [first, second, _, fourth] = chain(&enjamb);
     enjamb.run(&["fork", &second, "-n", "side"]).done();
-    enjamb.run(&["fork", &first, "-n", "side"]).exits(5);
+    let answer = enjamb.run(&["fork", &first, "-n", "side"]).exits(5);
+    check(
+        &answer.err(),
+        &format!("error: ref side names {second}, not nothing\nhelp:  enjamb refs    shows what each names now\n"),
+    );
     let branch = commit(
         &enjamb,
         &said("user", "on purpose?"),
