@@ -146,6 +146,9 @@ impl ServiceError {
 fn ledger_help(error: &LedgerError) -> Option<String> {
     match error {
         LedgerError::NoStore(_) => Some("enjamb init".into()),
+        error if error.is_unreadable_log() => {
+            Some("enjamb --store OTHER-DIR restore BACKUP    makes a store of a backup".into())
+        }
         LedgerError::Corrupt { .. } | LedgerError::Segment(_) => {
             Some("enjamb verify    names everything that is damaged".into())
         }
