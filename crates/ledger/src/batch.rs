@@ -15,7 +15,7 @@ pub struct Batch {
     /// Segments already synced under their names.
     pub segments: Vec<SegmentRecord>,
     pub frames: Vec<NewFrame>,
-    /// Makes a retry of this batch answer as the first did. Scoped to the stream of the first frame.
+    /// Makes a retry of this batch answer as the first did. Scoped to the streams of its frames.
     pub idempotency_key: Option<String>,
 }
 

@@ -57,6 +57,7 @@ pub const ALL: &[Law] = laws! {
         a_frame_belongs_to_its_stream;
     keys:
         a_retry_answers_the_same_and_writes_nothing
+        a_retry_over_several_streams_answers_all_of_it
         a_retry_may_have_another_id_and_time
         a_key_belongs_to_one_request
         a_key_belongs_to_one_stream
