@@ -68,6 +68,15 @@ impl<'a> Members<'a> {
     pub fn get(&self, key: &str) -> Option<&'a RawValue> {
         self.0.iter().rfind(|(name, _)| name == key).map(|(_, raw)| *raw)
     }
+
+    /// The keys that occur more than once, each once.
+    pub fn repeated(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = self.0.iter().map(|(key, _)| key.as_ref()).collect();
+        keys.sort_unstable();
+        let mut repeated: Vec<_> = keys.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        repeated.dedup();
+        repeated
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
