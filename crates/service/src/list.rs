@@ -8,8 +8,9 @@ use crate::{Result, Store};
 
 /// Commits that one page looks at. Where few fit, a page has few rows and says where to go on.
 const EXAMINED_MAX: usize = 10_000;
-/// Commits that are looked up at once.
-const STEP: usize = 256;
+/// Commits that are looked up at once, at first. Where few fit, each step is so many times the one before.
+const FIRST_STEP: usize = 256;
+const STEP_GROWTH: usize = 4;
 
 /// Where the commits of a list come from, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +48,10 @@ impl Store {
     /// Up to `limit` commits that fit. `after` is the `next` of the page before.
     pub fn list(&self, source: Source, filter: &Filter, after: Option<CommitId>, limit: usize) -> Result<Page> {
         let mut page = Page { commits: Vec::new(), next: after };
-        let mut examined = 0;
+        let (mut examined, mut step) = (0, FIRST_STEP);
         while page.commits.len() < limit && examined < EXAMINED_MAX {
-            let some = self.candidates(source, filter, page.next)?;
-            let is_end = some.len() < STEP;
+            let some = self.candidates(source, filter, page.next, step)?;
+            let is_end = some.len() < step;
             for id in some {
                 if page.commits.len() == limit {
                     return Ok(page);
@@ -63,6 +64,7 @@ impl Store {
                 page.next = None;
                 break;
             }
+            step *= STEP_GROWTH;
         }
         Ok(page)
     }
@@ -87,12 +89,19 @@ impl Store {
         Ok(Some(commit).filter(|_| fits))
     }
 
-    fn candidates(&self, source: Source, filter: &Filter, after: Option<CommitId>) -> Result<Vec<CommitId>> {
+    /// Up to `count` commits to look at, after the one that was looked at last.
+    fn candidates(
+        &self,
+        source: Source,
+        filter: &Filter,
+        after: Option<CommitId>,
+        count: usize,
+    ) -> Result<Vec<CommitId>> {
         match source {
-            Source::Store => Ok(self.ledger.timeline(&filter.span(after)?, STEP)?),
+            Source::Store => Ok(self.ledger.timeline(&filter.span(after)?, count)?),
             Source::Chain(tip) => {
                 let passed = usize::from(after.is_some());
-                let links = self.links(&after.unwrap_or(tip), &Stop::Root, STEP + passed)?;
+                let links = self.links(&after.unwrap_or(tip), &Stop::Root, count + passed)?;
                 Ok(links.iter().skip(passed).map(|link| link.id).collect())
             }
         }
@@ -118,5 +127,72 @@ impl Filter {
             && self.since.is_none_or(|since| stored.link.created_at >= since)
             && self.until.is_none_or(|until| stored.link.created_at <= until)
             && !(self.no_summary && stored.summary.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use enjamb_core::frame::{Body, CommitType, ContextCommitted, Draft, Trigger};
+    use enjamb_ledger::{Batch, NewFrame};
+
+    use super::*;
+    use crate::Env;
+
+    /// A commit of this second, with a ticket of its own.
+    fn committed(number: usize) -> Body {
+        let (artifact, at) = ("art-1", Timestamp::from_millis(number as i64 * 1000).to_string());
+        ContextCommitted {
+            commit_id: CommitId::derive("", artifact, &at, "").to_string(),
+            version: 1,
+            parent: None,
+            commit_type: CommitType::Delta,
+            artifact_ref: artifact.into(),
+            format: "generic-v1".into(),
+            template: None,
+            principal: None,
+            machine: None,
+            agent_session_id: None,
+            checkpoint: Trigger::Explicit,
+            ticket_id: Some(format!("tkt-{number}")),
+            thread_id: None,
+            summary: None,
+            message_count: 0,
+            token_count: 0,
+            token_method: None,
+            created_at: at,
+            attributes: None,
+        }
+        .into()
+    }
+
+    /// Makes so many commits, more than are looked up at once.
+    fn fill(store: &Store, commits: usize) {
+        let stream: StreamId = "context/p".parse().unwrap();
+        let frame = |number| NewFrame {
+            stream: stream.clone(),
+            draft: Draft::of(&stream, &committed(number)).unwrap(),
+            id: number.to_string(),
+            timestamp_ms: 0,
+            expected_seq: None,
+        };
+        let frames = (0..commits).map(frame).collect();
+        store.ledger.append(Batch { frames, ..Batch::default() }).unwrap();
+    }
+
+    #[test]
+    fn the_few_that_fit_are_found_among_the_many() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let commits = FIRST_STEP + 40;
+        fill(&store, commits);
+        let list = |filter: &Filter, after, limit| store.list(Source::Store, filter, after, limit).unwrap();
+        let first = Filter { ticket: Some("tkt-0".into()), ..Filter::default() };
+        let page = list(&first, None, 9);
+        assert_eq!((page.commits.len(), page.next), (1, None));
+        assert_eq!(list(&first, None, 1).next, None, "it was the last to be looked at");
+        let page = list(&Filter::default(), None, commits - 1);
+        assert_eq!(page.commits.len(), commits - 1);
+        let rest = list(&Filter::default(), page.next, 9);
+        assert_eq!((&rest.commits, rest.next), (&list(&first, None, 1).commits, None));
     }
 }
