@@ -113,7 +113,8 @@ pub trait Ledger: Send + Sync {
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>>;
     /// The last commit of a principal at or before an instant; of several at that instant, the one stored last.
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>>;
-    /// Up to `limit` commits of a span, newest first; of several of a principal at one instant, the one stored last.
+    /// Up to `limit` commits of a span, newest first; of several at one instant, by the name of the principal, last first,
+    /// and of one principal the one stored last.
     fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
         timeline::read(self, span, limit)
     }

@@ -116,20 +116,25 @@ pub(super) fn a_timeline_is_newest_first_and_goes_on_where_it_ended(ledger: &dyn
     let c = commit(ledger, "q", Some(&a), "delta", 2, "art-1");
     let d = commit(ledger, "q", Some(&b), "delta", 2, "art-1");
     append(ledger, one(&principal("q"), &noted(&c, "words are no commits")));
+    let e = commit(ledger, "o", None, "delta", 2, "art-1");
     let check = |span: Span, limit: usize, expected: &[CommitId]| {
         assert_eq!(ledger.timeline(&span, limit).unwrap(), expected, "{span:?}");
     };
     let instant = |second| Some(at(second).parse::<Timestamp>().expect("an instant"));
     let all = Span::default;
-    check(all(), 9, &[b, d, c, a]);
+    check(all(), 9, &[b, d, c, e, a]);
     check(all(), 2, &[b, d]);
-    check(Span { before: Some(d), ..all() }, 9, &[c, a]);
+    check(Span { before: Some(d), ..all() }, 9, &[c, e, a]);
+    // Of several principals at one instant, the one whose name comes last.
+    check(Span { principal: Some(principal("o")), before: Some(c), ..all() }, 9, &[e]);
+    check(Span { principal: Some(principal("q")), before: Some(e), ..all() }, 9, &[]);
+    check(Span { principal: Some(principal("p")), before: Some(c), ..all() }, 9, &[a]);
     check(Span { before: Some(a), ..all() }, 9, &[]);
     check(Span { before: Some(CommitId::from_bytes([7; 16])), ..all() }, 9, &[]);
     check(Span { principal: Some(principal("q")), ..all() }, 9, &[d, c]);
     check(Span { principal: Some(principal("q")), before: Some(b), ..all() }, 1, &[d]);
-    check(Span { since: instant(2), until: instant(2), ..all() }, 9, &[d, c]);
-    check(Span { since: instant(2), before: Some(d), ..all() }, 9, &[c]);
+    check(Span { since: instant(2), until: instant(2), ..all() }, 9, &[d, c, e]);
+    check(Span { since: instant(2), before: Some(d), ..all() }, 1, &[c]);
     check(Span { since: instant(4), ..all() }, 9, &[]);
     check(Span { principal: Some(principal("nobody")), ..all() }, 9, &[]);
     check(all(), 0, &[]);
