@@ -155,6 +155,76 @@ impl Read for Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Env;
+
+    fn commit(store: &Store, parent: Option<CommitId>, kind: CommitKind, text: &str) -> CommitId {
+        let request = Checkpoint {
+            parent,
+            kind,
+            content: Content::Bytes(format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n").into_bytes()),
+            format: "generic-v1".into(),
+            principal: "p".into(),
+            trigger: "explicit".into(),
+            template: None,
+            machine: None,
+            session_id: None,
+            ticket_id: None,
+            thread_id: None,
+            summary: None,
+            attributes: None,
+            created_at: None,
+        };
+        store.checkpoint(request).unwrap().id
+    }
+
+    fn snapshot(store: &Store, of: CommitId) -> Checkpointed {
+        let request = Snapshot { of, reach: Reach::Compaction, summary: None, created_at: None };
+        store.snapshot(&request).unwrap()
+    }
+
+    fn read(store: &Store, tip: CommitId, stop: Stop) -> (Vec<u8>, Materialized) {
+        let mut bytes = Vec::new();
+        let request = Materialize { tip: Some(tip), stop, format: None };
+        let done = store.materialize(&request, &mut |part| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        });
+        (bytes, done.unwrap())
+    }
+
+    #[test]
+    fn wherever_a_chain_has_a_snapshot_it_holds_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let kinds = [CommitKind::Delta, CommitKind::Delta, CommitKind::Compaction, CommitKind::Delta];
+        let (mut plain, mut with_snapshots) = (None, None);
+        for (number, kind) in kinds.into_iter().enumerate() {
+            let text = format!("number {number}");
+            plain = Some(commit(&store, plain, kind, &text));
+            let next = commit(&store, with_snapshots, kind, &text);
+            with_snapshots = Some(snapshot(&store, next).id);
+            let (plain, with_snapshots) = (plain.expect("made"), with_snapshots.expect("made"));
+            for stop in [Stop::Compaction, Stop::Root] {
+                let (expected, counted) = read(&store, plain, stop);
+                let (found, counted_too) = read(&store, with_snapshots, stop);
+                assert_eq!(String::from_utf8(found), String::from_utf8(expected), "{number} {stop}");
+                let counts = |done: &Materialized| (done.messages, done.tokens);
+                assert_eq!(counts(&counted_too), counts(&counted), "{number} {stop}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_may_be_larger_than_any_record() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let long = "x".repeat(enjamb_core::limits::ARTIFACT_INLINE_BYTES_MAX / 2);
+        let tip = (0..4).fold(None, |parent, _| Some(commit(&store, parent, CommitKind::Delta, &long)));
+        let tip = tip.expect("a chain");
+        let made = snapshot(&store, tip);
+        assert_eq!(store.get_small(&made.artifact).unwrap(), read(&store, tip, Stop::Root).0);
+        assert!(read(&store, made.id, Stop::Compaction).1.commits == 1);
+    }
 
     #[test]
     fn what_was_not_ended_is_no_whole() {

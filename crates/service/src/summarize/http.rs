@@ -34,9 +34,11 @@ impl Http {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("enjamb/", env!("CARGO_PKG_VERSION")));
-        if is_https {
-            config = config.tls_config(tls());
-        }
+        config = match is_https {
+            true => config.tls_config(tls()),
+            // A proxy would read what is said without encryption, the key to the loopback among it.
+            false => config.proxy(None),
+        };
         Self(config.build().new_agent())
     }
 
