@@ -48,7 +48,9 @@ impl Store {
     /// Up to `limit` commits that fit. `after` is the `next` of the page before.
     pub fn list(&self, source: Source, filter: &Filter, after: Option<CommitId>, limit: usize) -> Result<Page> {
         let mut page = Page { commits: Vec::new(), next: after };
-        let (mut examined, mut step) = (0, FIRST_STEP);
+        // Where everything fits, one more than is shown tells whether there is more.
+        let mut step = if *filter == Filter::default() { limit.saturating_add(1) } else { FIRST_STEP };
+        let mut examined = 0;
         while page.commits.len() < limit && examined < EXAMINED_MAX {
             let some = self.candidates(source, filter, page.next, step)?;
             let is_end = some.len() < step;
@@ -64,7 +66,7 @@ impl Store {
                 page.next = None;
                 break;
             }
-            step *= STEP_GROWTH;
+            step = step.saturating_mul(STEP_GROWTH);
         }
         Ok(page)
     }
@@ -101,7 +103,7 @@ impl Store {
             Source::Store => Ok(self.ledger.timeline(&filter.span(after)?, count)?),
             Source::Chain(tip) => {
                 let passed = usize::from(after.is_some());
-                let links = self.links(&after.unwrap_or(tip), &Stop::Root, count + passed)?;
+                let links = self.links(&after.unwrap_or(tip), &Stop::Root, count.saturating_add(passed))?;
                 Ok(links.iter().skip(passed).map(|link| link.id).collect())
             }
         }

@@ -23,7 +23,7 @@ use crate::ui::{Cell, Table};
     A filter without a commit to begin at looks at all commits, whosever they are."
 )]
 pub struct Log {
-    /// Where to begin: an id or its beginning, a ref, @, @-, PRINCIPAL@TIME [default: @]
+    /// Where to begin, @ if not given: an id or its beginning, a ref, @-, PRINCIPAL@TIME
     revision: Option<String>,
     /// All commits, not one history
     #[arg(long, conflicts_with = "revision")]
