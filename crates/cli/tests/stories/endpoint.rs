@@ -245,6 +245,11 @@ fn an_endpoint_is_asked_for_a_budget_and_keeps_the_key() {
     let done: Value = serde_json::from_slice(&answer.stdout).expect("a document");
     assert_eq!(done["tokens"]["used"], 0, "nobody was asked");
     assert!(answer.err().contains("endpoint-failed"), "{}", answer.err());
+    let server = Server::saying(vec![words("in the clear", 1, 1)]);
+    let url = server.url("/responses").replace("http:", "https:");
+    let answer = summarize(&enjamb, &url, &["--budget", "9000", "--timeout", "5"]).exits(8);
+    assert!(answer.err().contains(&url) && answer.out().contains("wrote 0 summaries"), "{}", answer.err());
+    assert_eq!(server.asked().len(), 0, "nothing is said to who does not speak TLS");
     let frames = enjamb.run(&["frames", "context/agent/a"]).done().out();
     assert!(!frames.contains(KEY));
 }
