@@ -1,5 +1,7 @@
 //! Commits in the index: by id, by parent, by principal and time, and those without a summary.
 
+use std::collections::BTreeSet;
+
 use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
 use enjamb_core::{CommitId, StreamId, Timestamp};
@@ -28,6 +30,17 @@ pub struct CommitRow {
     pub created_at: Timestamp,
     /// The first half of its mark: tells the same commit from another under the same id.
     pub payload: [u8; 8],
+}
+
+/// An instant, the order of the stream among others, and the record.
+pub type Place = (Timestamp, usize, u64);
+
+/// Which part of timelines is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub before: Option<Place>,
 }
 
 /// The frames that said last what a commit's summary and tags are; 0 when none did.
@@ -92,6 +105,12 @@ fn child_key(parent_n: u64, child_n: u64) -> Vec<u8> {
 fn timeline_key(stream: u32, at: Timestamp, n: u64) -> Vec<u8> {
     let micros = (at.as_micros() as u64) ^ (1 << 63);
     [&[TIMELINE][..], &stream.to_be_bytes(), &micros.to_be_bytes(), &number(n)].concat()
+}
+
+/// The instant and the record of a key of the timeline.
+fn parse_timeline_key(key: &[u8]) -> Option<(Timestamp, u64)> {
+    let micros = u64::from_be_bytes(*key.get(5..)?.first_chunk()?) ^ (1 << 63);
+    Some((Timestamp::from_micros(micros as i64), parse_number(key)?))
 }
 
 fn note_key(id: &CommitId) -> Vec<u8> {
@@ -245,6 +264,31 @@ impl Index<'_> {
             Ok(false)
         })?;
         Ok(found)
+    }
+
+    /// The records of the last `limit` places in the timelines of streams, given as (order, number), latest first. Each
+    /// stream is read from its end only as far as it has later places than those found before.
+    pub fn timeline(&self, streams: &[(usize, u32)], bounds: &Bounds, limit: usize) -> db::Result<Vec<u64>> {
+        let mut latest: BTreeSet<Place> = BTreeSet::new();
+        for (order, number) in streams {
+            let full = latest.first().filter(|_| latest.len() >= limit).map(|(at, ..)| *at);
+            let from = timeline_key(*number, full.map_or(bounds.since, |at| at.max(bounds.since)), 0);
+            let mut to = timeline_key(*number, bounds.until, u64::MAX);
+            to.push(0);
+            self.0.scan_back(&from, &to, &mut |key, _| {
+                let (at, n) = decoded(parse_timeline_key(key), "timeline")?;
+                let place = (at, *order, n);
+                if bounds.before.is_none_or(|before| place < before) {
+                    latest.insert(place);
+                }
+                if latest.len() <= limit {
+                    return Ok(true);
+                }
+                // What is earlier in this stream is earlier than all that is kept.
+                Ok(latest.pop_first() != Some(place))
+            })?;
+        }
+        Ok(latest.into_iter().rev().map(|(.., n)| n).collect())
     }
 
     /// Records of commits without a summary, from `after` on, oldest first.

@@ -6,7 +6,7 @@ mod fold;
 mod queries;
 mod rows;
 
-pub use commits::{CommitRow, commit_row};
+pub use commits::{Bounds, CommitRow, commit_row};
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
 pub use fold::{View, fold};
 pub use queries::{Index, Lookup, StreamOrder};

@@ -8,6 +8,7 @@ mod log;
 mod migrate;
 mod seal;
 mod sweep;
+mod timeline;
 mod verify;
 mod writer;
 
@@ -27,7 +28,7 @@ use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
-use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
+use crate::{ArtifactSummary, Ledger, Link, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, clip};
 pub use backup::Backup;
 use group::{Group, Ticket};
 use log::Log;
@@ -534,6 +535,10 @@ impl Ledger for SqliteLedger {
 
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
         self.last_commit_at(principal, at)
+    }
+
+    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
+        self.latest_commits(span, limit)
     }
 
     fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
