@@ -8,6 +8,7 @@ pub mod conversation;
 mod digest;
 pub mod frame;
 mod id;
+pub mod json;
 pub mod limits;
 pub mod order;
 mod problem;
@@ -15,8 +16,9 @@ mod stream;
 mod time;
 
 pub use digest::{Digest, Hasher};
-pub use frame::{Body, Completion, Draft, Frame, FrameError, Json, RawFrame, artifact_mentions};
+pub use frame::{Body, Completion, Draft, Frame, FrameError, RawFrame, artifact_mentions};
 pub use id::{ArtifactId, CommitId, IdKind, IdPrefix, ParseIdError};
+pub use json::Json;
 pub use order::{Mark, MarkKey, Refusal, Rule, Scope, admit, marks};
 pub use problem::ErrorKind;
 pub use stream::{ParseStreamError, StreamId, StreamKind};

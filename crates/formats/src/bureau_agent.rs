@@ -7,12 +7,10 @@ use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role
 use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::anthropic::{MESSAGE, acting};
 use crate::cbor::{self, Map};
-use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json;
-use crate::position::Problem;
 
 pub(crate) const ID: &str = "bureau-agent-v1";
 
@@ -57,14 +55,6 @@ impl Format for BureauAgent {
     fn encode(&self, conversation: &Conversation) -> Encoded {
         PALETTE
             .encode(conversation, |entries| cbor::write_array(&entries.iter().map(write_message).collect::<Vec<_>>()))
-    }
-
-    fn message_count(&self, reading: &Reading) -> u64 {
-        reading.records
-    }
-
-    fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::pairing(reading)
     }
 }
 

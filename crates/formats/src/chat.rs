@@ -5,12 +5,10 @@ use enjamb_core::conversation::{Block, Conversation, Entry, Reasoning, Role, Too
 
 use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
 use crate::anthropic::{MESSAGE, array, raw_json, verbatim, whole_message};
-use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
-use crate::position::Problem;
 
 pub(crate) const ID: &str = "openai-chat-v1";
 
@@ -49,10 +47,6 @@ impl Format for OpenAiChat {
             let messages: Vec<Json> = replies.iter().flat_map(write_entry).collect();
             json::write_array(&messages)
         })
-    }
-
-    fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::pairing(reading)
     }
 }
 

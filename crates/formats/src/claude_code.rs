@@ -46,8 +46,6 @@ impl Format for ClaudeCode {
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {
-        let mut problems = check::anthropic(reading);
-        problems.extend(reading.findings.iter().cloned());
-        problems
+        check::anthropic(reading)
     }
 }

@@ -8,12 +8,10 @@ use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role
 
 use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::cbor::{self, Map};
-use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json;
-use crate::position::Problem;
 
 pub(crate) const ID: &str = "events-v1";
 
@@ -53,14 +51,6 @@ impl Format for Events {
         PALETTE.encode(conversation, |entries| {
             cbor::write_array(&entries.iter().flat_map(write_entry).collect::<Vec<_>>())
         })
-    }
-
-    fn message_count(&self, reading: &Reading) -> u64 {
-        reading.records
-    }
-
-    fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::pairing(reading)
     }
 }
 

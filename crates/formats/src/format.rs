@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use enjamb_core::conversation::{Conversation, Entry};
 
+use crate::check;
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
@@ -26,16 +27,22 @@ pub trait Format: Sync {
     /// A conversation in this format, and what became of each of its blocks.
     fn encode(&self, conversation: &Conversation) -> Encoded;
 
-    /// What the runtime or the provider would object to if the conversation went on from here.
-    fn check(&self, reading: &Reading) -> Vec<Problem>;
+    /// What the runtime or the provider would object to if the conversation went on from here, besides what was found
+    /// while reading. All want each call to have its result.
+    fn check(&self, reading: &Reading) -> Vec<Problem> {
+        check::pairing(reading)
+    }
 
     fn content_type(&self) -> &'static str {
         self.framing().content_type()
     }
 
-    /// How many messages a commit says its delta has.
+    /// How many messages a commit says its delta has. The items of a CBOR array are all messages, known or not.
     fn message_count(&self, reading: &Reading) -> u64 {
-        reading.conversation.message_count()
+        match self.framing() {
+            Framing::CborArray => reading.records,
+            Framing::JsonLines | Framing::JsonArray => reading.conversation.message_count(),
+        }
     }
 
     /// What the bytes say, damage included.
@@ -73,6 +80,7 @@ pub trait Format: Sync {
         match self.read(bytes) {
             Ok(reading) => {
                 let mut problems = self.check(&reading);
+                problems.extend(reading.findings);
                 problems.extend(reading.damage.first);
                 problems.sort_by_key(|problem| problem.at.offset());
                 problems
@@ -136,7 +144,7 @@ pub struct Reading {
     pub records: u64,
     /// Places that hold no item.
     pub damage: DamageReport,
-    /// What only this format's records tell and its [`Format::check`] needs.
+    /// What is wrong with the records of this format, beyond the conversation that they hold.
     pub findings: Vec<Problem>,
 }
 

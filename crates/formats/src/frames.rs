@@ -15,13 +15,12 @@ use enjamb_core::{Body, Frame, Json, RawFrame, StreamId, StreamKind, Timestamp};
 
 use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
 use crate::anthropic::{raw_json, verbatim};
-use crate::check;
 use crate::derived::derived_uuid;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json;
-use crate::position::{Position, Problem};
+use crate::position::Position;
 
 pub(crate) const ID: &str = "frames-v1";
 
@@ -64,10 +63,6 @@ impl Format for Frames {
             entries.iter().for_each(|entry| writer.entry(entry));
             json::write_lines(&writer.frames)
         })
-    }
-
-    fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::pairing(reading)
     }
 }
 

@@ -15,8 +15,7 @@ use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
-use crate::position::Problem;
-use crate::{anthropic, chat, check};
+use crate::{anthropic, chat};
 
 pub(crate) const ID: &str = "generic-v1";
 
@@ -41,10 +40,6 @@ impl Format for Generic {
     fn encode(&self, conversation: &Conversation) -> Encoded {
         Palette::WIDE
             .encode(conversation, |entries| json::write_lines(&entries.iter().map(write_line).collect::<Vec<Json>>()))
-    }
-
-    fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::pairing(reading)
     }
 }
 

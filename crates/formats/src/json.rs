@@ -1,33 +1,28 @@
-//! JSON read in place: the members of an object, undecoded, and the writer that puts an object together.
+//! JSON read in place: what the members of an object hold, undecoded until asked for.
 //!
 //! Transcripts have duplicate keys, integers of any size and halves of surrogate pairs. What is kept is kept as text;
 //! what is read is read as far as it goes.
 
-use std::borrow::Cow;
-use std::fmt;
-
 use enjamb_core::Json;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use enjamb_core::json::Members;
+pub(crate) use enjamb_core::json::ObjectWriter as Writer;
 use serde_json::value::RawValue;
 
-/// Where a key occurs more than once, the last counts, as with other readers.
 #[derive(Debug)]
-pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Object<'a>(Members<'a>);
 
 impl<'a> Object<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        Members::parse(text).ok().map(Self)
     }
 
     /// The value under a key; null is as good as none.
     pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
-        let (_, value) = self.0.iter().rfind(|(name, _)| name == key)?;
-        Some(value.get()).filter(|text| *text != "null")
+        Some(self.0.get(key)?.get()).filter(|text| *text != "null")
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(key, value)| (key.as_ref(), value.get()))
+        self.0.iter().map(|(key, value)| (key, value.get()))
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<String> {
@@ -117,104 +112,6 @@ pub(crate) fn json_or_text(text: &str) -> Json {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(value) => json(value.get()),
         Err(_) => json_text(text),
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor).map(Self)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(16);
-        while let Some(Key(key)) = map.next_key()? {
-            members.push((key, map.next_value()?));
-        }
-        Ok(members)
-    }
-}
-
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(KeyVisitor).map(Self)
-    }
-}
-
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(key))
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(key.to_owned()))
-    }
-}
-
-/// Writes one compact JSON object, its members in the order given.
-pub(crate) struct Writer(Vec<u8>);
-
-impl Writer {
-    pub(crate) fn new() -> Self {
-        Self(vec![b'{'])
-    }
-
-    /// An object with its `type`, which comes first.
-    pub(crate) fn of(type_name: &str) -> Self {
-        Self::new().member("type", type_name)
-    }
-
-    #[must_use]
-    pub(crate) fn member<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        self.value(key);
-        self.0.push(b':');
-        self.value(value);
-        self
-    }
-
-    #[must_use]
-    pub(crate) fn optional<T: Serialize>(self, key: &str, value: Option<T>) -> Self {
-        match value {
-            Some(value) => self.member(key, &value),
-            None => self,
-        }
-    }
-
-    #[must_use]
-    pub(crate) fn members<'m>(self, members: impl IntoIterator<Item = (&'m str, Json)>) -> Self {
-        members.into_iter().fold(self, |out, (key, value)| out.member(key, &value))
-    }
-
-    pub(crate) fn json(mut self) -> Json {
-        self.0.push(b'}');
-        let text = String::from_utf8(self.0).expect("only text is written");
-        Json::parse(text).expect("an object was written")
-    }
-
-    fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
-        serde_json::to_writer(&mut self.0, value).expect("strings, numbers and parsed JSON are always written");
     }
 }
 

@@ -15,11 +15,11 @@ pub struct Batch {
     /// Segments already synced under their names.
     pub segments: Vec<SegmentRecord>,
     pub frames: Vec<NewFrame>,
-    /// Makes a retry of this batch answer as the first did. Scoped to the stream of the first frame.
+    /// Makes a retry of this batch answer as the first did. Scoped to the streams of its frames.
     pub idempotency_key: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewArtifact {
     pub id: ArtifactId,
     /// `None` when the caller found the bytes in the store already; the append checks that they still are.
@@ -33,7 +33,7 @@ impl NewArtifact {
 }
 
 /// A frame to append, and what to fill in where the draft leaves it open.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NewFrame {
     pub stream: StreamId,
     pub draft: Draft,

@@ -8,6 +8,9 @@ use enjamb_core::{ArtifactId, ErrorKind, StreamId};
 
 use crate::segment::{SegmentError, SegmentWriteError};
 
+/// What is damaged when SQLite cannot read its own pages.
+const DATABASE: &str = "a database file";
+
 /// Whether a failed write may have been stored all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -111,7 +114,7 @@ impl LedgerError {
             // Even a reader needs a little room, for the memory that it shares with others.
             ErrorCode::SystemIoFailure if extended == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => Self::Full { doing },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { doing, waited_s: 60 },
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::corrupt("a database file", detail),
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::corrupt(DATABASE, detail),
             _ => Self::Disk { doing, detail, outcome: Outcome::None },
         }
     }
@@ -129,6 +132,11 @@ impl LedgerError {
             Self::Disk { outcome, .. } => *outcome,
             _ => Outcome::None,
         }
+    }
+
+    /// Whether the log cannot be read at all, so that nothing can be looked for in it. An index is simply made anew.
+    pub fn is_unreadable_log(&self) -> bool {
+        matches!(self, Self::Corrupt { what, .. } if what == DATABASE || what.ends_with("log.db"))
     }
 
     /// Whether the refusal says that this very commit is there already.

@@ -12,6 +12,7 @@ mod record;
 pub mod segment;
 mod segments;
 mod sqlite;
+mod timeline;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub use memory::MemoryLedger;
 pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};
+pub use timeline::Span;
 
 pub type Result<T> = std::result::Result<T, LedgerError>;
 
@@ -143,6 +145,11 @@ pub trait Ledger: Send + Sync {
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>>;
     /// The last commit of a principal at or before an instant; of several at that instant, the one stored last.
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>>;
+    /// Up to `limit` commits of a span, newest first; of several at one instant, by the name of the principal, last first,
+    /// and of one principal the one stored last.
+    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
+        timeline::read(self, span, limit)
+    }
     /// Up to `limit` commits that nobody has summarised, oldest first.
     fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>>;
     /// Every frame from record `from` on, in the order of the log, until `visit` says to stop.

@@ -149,7 +149,7 @@ pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Pla
     if let Some(answer) = replayed(&batch, facts)? {
         return Ok(Planned { records: Vec::new(), answer });
     }
-    let mut key = key_use(&batch);
+    let mut keys = key_uses(&batch);
     let mut planned = Planned {
         records: Vec::with_capacity(batch.artifacts.len() + batch.segments.len() + batch.frames.len()),
         answer: Appended { frames: Vec::with_capacity(batch.frames.len()), replayed: false },
@@ -163,7 +163,8 @@ pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Pla
         planned.records.push(record);
     }
     for frame in batch.frames {
-        plan_frame(&mut planned, learned, frame, key.take(), facts)?;
+        let key = if keys.is_empty() { None } else { keys.remove(&frame.stream) };
+        plan_frame(&mut planned, learned, frame, key, facts)?;
     }
     Ok(planned)
 }
@@ -261,19 +262,43 @@ fn look_up(known: &dyn Facts, scope: &Scope, key: &MarkKey) -> Result<Option<Str
 /// The answer of an earlier request with the same key, if there was one.
 fn replayed(batch: &Batch, facts: &dyn Facts) -> Result<Option<Appended>, LedgerError> {
     let Some((key, first)) = batch.idempotency_key.as_ref().zip(batch.frames.first()) else { return Ok(None) };
-    let Some(row) = facts.key(&first.stream, key)? else { return Ok(None) };
-    if row.request != request_digest(batch) {
-        return Err(LedgerError::KeyReused { stream: first.stream.clone(), key: key.clone(), seq: row.first_seq });
+    let request = request_digest(batch);
+    // The next frame of the request in each of its streams: what a batch has in one, it has without gaps.
+    let mut next_seqs: HashMap<&StreamId, Option<u64>> = HashMap::new();
+    for stream in batch.frames.iter().map(|frame| &frame.stream) {
+        if next_seqs.contains_key(stream) {
+            continue;
+        }
+        let row = facts.key(stream, key)?;
+        if let Some(row) = row.filter(|row| row.request != request) {
+            return Err(LedgerError::KeyReused { stream: stream.clone(), key: key.clone(), seq: row.first_seq });
+        }
+        next_seqs.insert(stream, row.map(|row| row.first_seq));
     }
-    let seqs = row.first_seq..row.first_seq + u64::from(row.frames);
-    let frames = seqs.map(|seq| FrameAt { stream: first.stream.clone(), seq }).collect();
+    if next_seqs.get(&first.stream).is_none_or(Option::is_none) {
+        return Ok(None);
+    }
+    let mut frames = Vec::with_capacity(batch.frames.len());
+    for stream in batch.frames.iter().map(|frame| &frame.stream) {
+        // A stream without the key was written when only the first one had it: where its frames are is not known.
+        if let Some(Some(seq)) = next_seqs.get_mut(stream) {
+            frames.push(FrameAt { stream: stream.clone(), seq: *seq });
+            *seq += 1;
+        }
+    }
     Ok(Some(Appended { frames, replayed: true }))
 }
 
-fn key_use(batch: &Batch) -> Option<KeyUse> {
-    let (key, first) = batch.idempotency_key.as_ref().zip(batch.frames.first())?;
-    let frames = batch.frames.iter().filter(|frame| frame.stream == first.stream).count() as u32;
-    Some(KeyUse { key: key.clone(), request: request_digest(batch), frames })
+/// What the first frame of a batch in each stream says of its key.
+fn key_uses(batch: &Batch) -> HashMap<StreamId, KeyUse> {
+    let mut uses: HashMap<StreamId, KeyUse> = HashMap::new();
+    let Some(key) = &batch.idempotency_key else { return uses };
+    let request = request_digest(batch);
+    for frame in &batch.frames {
+        let used = uses.entry(frame.stream.clone());
+        used.or_insert_with(|| KeyUse { key: key.clone(), request, frames: 0 }).frames += 1;
+    }
+    uses
 }
 
 /// Tells one request from another. What the store fills in (ids, times) is left out: a retry has others.

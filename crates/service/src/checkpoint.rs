@@ -59,44 +59,60 @@ struct Ready {
 impl Store {
     /// Stores a commit and returns when it is on disk.
     pub fn checkpoint(&self, request: Checkpoint) -> Result<Checkpointed> {
-        let ready = self.ready(request)?;
-        self.commit(vec![ready]).map(|mut answers| answers.remove(0))
+        let (artifact, counted) = self.take_content(&request)?;
+        self.checkpoint_counted(request, artifact, counted)
+    }
+
+    /// As [`Store::checkpoint`], for content that is stored and was counted.
+    pub(crate) fn checkpoint_counted(
+        &self,
+        request: Checkpoint,
+        artifact: NewArtifact,
+        counted: Counted,
+    ) -> Result<Checkpointed> {
+        let ready = self.ready_with(request, artifact, counted)?;
+        self.commit(&[ready]).map(|mut answers| answers.remove(0))
     }
 
     /// Stores what a compaction replaces and the compaction itself in one batch: no reader sees one without the other.
     pub fn checkpoint_compaction(&self, before: Checkpoint, compaction: Checkpoint) -> Result<[Checkpointed; 2]> {
         let before = self.ready(before)?;
         let compaction = self.ready(Checkpoint { parent: Some(before.answer.id), ..compaction })?;
-        let mut answers = self.commit(vec![before, compaction])?.into_iter();
+        let mut answers = self.commit(&[before, compaction])?.into_iter();
         match (answers.next(), answers.next()) {
             (Some(before), Some(compaction)) => Ok([before, compaction]),
             _ => Err(LedgerError::corrupt("a batch", "it was answered in part").into()),
         }
     }
 
-    fn commit(&self, ready: Vec<Ready>) -> Result<Vec<Checkpointed>> {
-        let mut batch = Batch::default();
-        let mut answers = Vec::new();
-        for Ready { artifact, frame, answer } in ready {
-            batch.artifacts.push(artifact);
-            batch.frames.push(frame);
-            answers.push(answer);
-        }
-        match self.ledger.append(batch) {
-            Ok(_) => Ok(answers),
-            // One batch is stored whole, so if its first commit is there, all of them are.
-            Err(error) if error.is_duplicate_commit() => {
-                answers.iter_mut().for_each(|answer| answer.known = true);
-                Ok(answers)
+    fn commit(&self, ready: &[Ready]) -> Result<Vec<Checkpointed>> {
+        let batch = Batch {
+            artifacts: ready.iter().map(|one| one.artifact.clone()).collect(),
+            frames: ready.iter().map(|one| one.frame.clone()).collect(),
+            ..Batch::default()
+        };
+        match (self.ledger.append(batch), ready) {
+            (Ok(_), _) => Ok(ready.iter().map(|one| one.answer.clone()).collect()),
+            (Err(error), [one]) if error.is_duplicate_commit() => {
+                Ok(vec![Checkpointed { known: true, ..one.answer.clone() }])
             }
-            Err(error) => Err(error.into()),
+            // One of them is there already, perhaps without the others.
+            (Err(error), several) if error.is_duplicate_commit() => {
+                let each = several.iter().map(|one| self.commit(std::slice::from_ref(one)));
+                Ok(each.collect::<Result<Vec<_>>>()?.concat())
+            }
+            (Err(error), _) => Err(error.into()),
         }
     }
 
     fn ready(&self, request: Checkpoint) -> Result<Ready> {
+        let (artifact, counted) = self.take_content(&request)?;
+        self.ready_with(request, artifact, counted)
+    }
+
+    fn ready_with(&self, request: Checkpoint, artifact: NewArtifact, counted: Counted) -> Result<Ready> {
         let now = self.env.now();
         let created_at = request.created_at.unwrap_or(now).to_string();
-        let (artifact, counted) = self.take_content(&request)?;
         let stream = StreamId::new(StreamKind::Context, &request.principal)?;
         let parent = request.parent.map(|parent| parent.to_string());
         let artifact_ref = artifact.id.to_string();
@@ -158,10 +174,10 @@ impl Store {
 }
 
 /// What a delta holds.
-struct Counted {
-    messages: u64,
-    tokens: u64,
-    method: String,
+pub(crate) struct Counted {
+    pub messages: u64,
+    pub tokens: u64,
+    pub method: String,
 }
 
 /// Lets the format look at the bytes. A format that is not known is kept all the same: someone may know it later.

@@ -14,6 +14,14 @@ pub struct Note {
     pub tags: Option<Vec<String>>,
 }
 
+/// The ends of branches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tips {
+    pub ids: Vec<CommitId>,
+    /// The search ended before all were found.
+    pub more: bool,
+}
+
 impl Store {
     pub fn show(&self, id: &CommitId) -> Result<StoredCommit> {
         self.ledger.commit(id)?.ok_or_else(|| unknown(id))
@@ -35,16 +43,21 @@ impl Store {
         Ok(self.ledger.children(id)?)
     }
 
-    /// Commits that no commit follows, which can be reached from `id`: the ends of its branches.
-    pub fn tips(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+    /// Up to `limit` commits that can be reached from `id` and that no commit follows: the ends of its branches.
+    pub fn tips(&self, id: &CommitId, limit: usize) -> Result<Tips> {
+        self.show(id)?;
         let mut waiting = vec![*id];
-        let mut tips = Vec::new();
+        let mut tips = Tips::default();
         let mut seen = 0;
         while let Some(id) = waiting.pop() {
+            if tips.ids.len() == limit || seen == limits::CHAIN_COMMITS_MAX {
+                tips.more = true;
+                break;
+            }
             seen += 1;
-            let children = if seen < limits::CHAIN_COMMITS_MAX { self.children(&id)? } else { Vec::new() };
+            let children = self.ledger.children(&id)?;
             if children.is_empty() {
-                tips.push(id);
+                tips.ids.push(id);
             }
             waiting.extend(children);
         }

@@ -32,16 +32,20 @@ pub enum ServiceError {
     Ambiguous { prefix: String, candidates: Vec<String> },
     #[error("the bytes offered are {found}, not {expected}")]
     DigestMismatch { expected: ArtifactId, found: ArtifactId },
-    #[error("tag {name} names {actual}, not {expected}")]
-    TagMoved { name: String, expected: String, actual: String },
+    #[error("{what} {name} names {actual}, not {expected}")]
+    NameMoved { what: &'static str, name: String, expected: String, actual: String },
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
     #[error("{stop} is not an ancestor of {tip}")]
     NotAnAncestor { stop: CommitId, tip: CommitId },
+    #[error("the chain of {tip} is in {} and {}, which do not join without loss", formats[0], formats[1])]
+    MixedFormats { tip: CommitId, formats: [String; 2] },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
+    #[error("{url}: {detail}")]
+    Endpoint { url: String, kind: ErrorKind, detail: String },
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{}: {detail}", path.display())]
@@ -58,11 +62,12 @@ impl ServiceError {
                 ErrorKind::Invalid
             }
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
-            Self::UnknownFormat(_) => ErrorKind::Unsupported,
+            Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
             Self::UnknownStream(_) | Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. } => ErrorKind::Ambiguous,
-            Self::TagMoved { .. } => ErrorKind::Conflict,
+            Self::NameMoved { .. } => ErrorKind::Conflict,
+            Self::Endpoint { kind, .. } => *kind,
             Self::File { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
                 std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
@@ -85,11 +90,13 @@ impl ServiceError {
             Self::Unknown { .. } => "not-found",
             Self::Ambiguous { .. } => "ambiguous-id",
             Self::DigestMismatch { .. } => "hash-mismatch",
-            Self::TagMoved { .. } => "ref-moved",
+            Self::NameMoved { .. } => "ref-moved",
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
+            Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
+            Self::Endpoint { .. } => "endpoint-failed",
             Self::File { .. } => "file-error",
             Self::BadFile { .. } => "bad-file",
         }
@@ -122,9 +129,15 @@ impl ServiceError {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))
             }
+            Self::MixedFormats { tip, formats } => Some(format!(
+                "enjamb materialize {tip} --format {0} | enjamb checkpoint --type snapshot --parent {tip} --format {0}",
+                formats[0]
+            )),
             Self::Unknown { what: "tag", .. } => Some("enjamb tag".into()),
+            Self::Unknown { what: "ref", .. } => Some("enjamb refs".into()),
             Self::Unknown { what: UNNAMED, .. } => Some("enjamb tag    and enjamb artifacts list what there is".into()),
-            Self::TagMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
+            Self::NameMoved { what: "ref", .. } => Some("enjamb refs    shows what each names now".into()),
+            Self::NameMoved { name, .. } => Some(format!("enjamb tag {name}    to see what it names now")),
             _ => None,
         }
     }
@@ -133,6 +146,9 @@ impl ServiceError {
 fn ledger_help(error: &LedgerError) -> Option<String> {
     match error {
         LedgerError::NoStore(_) => Some("enjamb init".into()),
+        error if error.is_unreadable_log() => {
+            Some("enjamb --store OTHER-DIR restore BACKUP    makes a store of a backup".into())
+        }
         LedgerError::Corrupt { .. } | LedgerError::Segment(_) => {
             Some("enjamb verify    names everything that is damaged".into())
         }

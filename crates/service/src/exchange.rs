@@ -4,6 +4,7 @@
 //! out of order, an empty line) is kept as it is in a manifest that also says how the streams were interleaved, so the
 //! file can be given back exactly.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Write};
 
 use enjamb_core::frame::RawFrame;
@@ -19,6 +20,8 @@ const LINES_PER_BATCH: usize = 500;
 const BYTES_PER_BATCH: usize = 8 << 20;
 /// A line longer than this is no frame; its bytes are kept as an artifact.
 const LITERAL_BYTES_MAX: usize = 4 << 10;
+/// Names of repeated members that are told.
+const REPEATED_MEMBERS_MAX: usize = 20;
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct Import {
     pub bytes: u64,
     pub digest: Option<Digest>,
     pub problems: Vec<ImportProblem>,
+    /// Members that frames give more than once, and how many frames do. They are kept so; readers differ in which counts.
+    pub repeated: BTreeMap<String, u64>,
 }
 
 /// A line that is kept but is not the next frame of any stream.
@@ -167,6 +172,7 @@ impl Importer<'_> {
         self.report.lines += 1;
         match RawFrame::parse(line) {
             Ok(frame) => {
+                self.count_repeated(&frame);
                 self.waiting.push((self.report.lines, frame));
                 self.waiting_bytes += line.len();
                 let is_batch = self.waiting.len() == LINES_PER_BATCH || self.waiting_bytes >= BYTES_PER_BATCH;
@@ -178,6 +184,14 @@ impl Importer<'_> {
                     self.problem(self.report.lines, error.to_string());
                 }
                 self.keep(line)
+            }
+        }
+    }
+
+    fn count_repeated(&mut self, frame: &RawFrame) {
+        for member in frame.repeated_members() {
+            if self.report.repeated.len() < REPEATED_MEMBERS_MAX || self.report.repeated.contains_key(&member) {
+                *self.report.repeated.entry(member).or_default() += 1;
             }
         }
     }

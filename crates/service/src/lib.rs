@@ -11,11 +11,14 @@ mod env;
 mod error;
 mod exchange;
 mod gc;
+mod list;
 mod materialize;
+mod naming;
 mod policy;
 mod read;
 mod revision;
 mod sample;
+mod snapshot;
 mod status;
 mod summarize;
 mod tag;
@@ -28,21 +31,26 @@ pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
-pub use commits::Note;
+pub use commits::{Note, Tips};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;
 pub use error::ServiceError;
 pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
+pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
+pub use naming::Expect;
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
+pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
-pub use summarize::Summarised;
-pub use tag::{Expect, TagView};
+pub use summarize::{
+    Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
+};
+pub use tag::TagView;
 
 pub use enjamb_ledger::Outcome;
 

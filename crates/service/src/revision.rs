@@ -2,11 +2,12 @@
 
 use enjamb_core::chain::Stop;
 use enjamb_core::frame::{Body, ContextRefMoved};
-use enjamb_core::order::{MarkKey, Rule, Scope};
+use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{CommitId, IdKind, IdPrefix, StreamId, Timestamp, limits};
 use enjamb_ledger::{Ledger, LedgerError, StreamOrder};
 
-use crate::{Actor, Result, ServiceError, Store};
+use crate::naming::Move;
+use crate::{Actor, Expect, Result, ServiceError, Store};
 
 /// A name and the commit it points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,26 +81,19 @@ impl Store {
         marks.into_iter().map(|(name, id)| Ok(RefView { commit: parse(&name, &id)?, name })).collect()
     }
 
-    /// Moves a ref to a commit, or removes it. With `new`, only if there is none of that name.
-    pub fn move_reference(&self, name: &str, to: Option<CommitId>, new: bool, by: &Actor) -> Result<Option<CommitId>> {
-        loop {
-            let current = self.reference(name)?;
-            if let Some(current) = current.filter(|_| new) {
-                let (expected, actual) = ("nothing".to_owned(), current.to_string());
-                return Err(ServiceError::TagMoved { name: name.to_owned(), expected, actual });
-            }
-            if to.is_none() && current.is_none() {
-                return Err(ServiceError::Unknown { what: "ref", name: name.to_owned() });
-            }
-            match self.try_move(name, current, to, by) {
-                Err(ServiceError::Ledger(LedgerError::Refused(refusal))) if refusal.rule == Rule::RefMoved => {}
-                Err(other) => return Err(other),
-                Ok(()) => return Ok(current),
-            }
-        }
+    /// Moves a ref to a commit, or removes it when `to` is none. Fails if it does not name what is expected.
+    pub fn move_reference(
+        &self,
+        name: &str,
+        to: Option<CommitId>,
+        expect: Expect<CommitId>,
+        by: &Actor,
+    ) -> Result<Option<CommitId>> {
+        let write = |from| self.move_ref(name, from, to, by);
+        Move { what: "ref", name, to, expect }.make(|| self.reference(name), write)
     }
 
-    fn try_move(&self, name: &str, from: Option<CommitId>, to: Option<CommitId>, by: &Actor) -> Result<()> {
+    fn move_ref(&self, name: &str, from: Option<CommitId>, to: Option<CommitId>, by: &Actor) -> Result<()> {
         let body: Body = ContextRefMoved {
             name: name.to_owned(),
             commit_id: to.map(|id| id.to_string()),

@@ -1,56 +1,161 @@
-//! Summaries for commits that have none: by rule, without a network or a model, so that a chain can be read like a log.
+//! Summaries for commits that have none, so that a chain can be read like a log.
+//!
+//! Who sums up is a [`Summarizer`]: a rule that needs neither network nor model, or a model behind an endpoint. Each
+//! summary is a note of its own, stored before the next commit is looked at: a run can stop anywhere and be run again.
 
-use enjamb_ledger::{Ledger, StoredCommit};
+mod dialect;
+mod endpoint;
+mod http;
 
-use crate::{Actor, Note, Result, Store};
+use std::collections::HashSet;
 
-/// Characters of a summary: one line of a log.
+use enjamb_core::CommitId;
+use enjamb_core::conversation::Conversation;
+use enjamb_ledger::{Ledger, LedgerError, StoredCommit};
+
+use crate::{Actor, Note, Result, ServiceError, Store};
+
+pub use dialect::Dialect;
+pub use endpoint::{Endpoint, EndpointOptions, Key};
+
+/// Characters of a summary by rule: one line of a log.
 const SUMMARY_CHARS_MAX: usize = 100;
+/// Commits that are looked up at once.
+const STEP: usize = 64;
+/// Commits without a summary that are counted after a run.
+pub const REMAINING_MAX: usize = 10_000;
+
+/// Sums up what a commit says.
+pub trait Summarizer {
+    fn sum_up(&mut self, said: &Conversation) -> Result<Summary>;
+}
+
+/// What came of summing up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    Words(String),
+    /// It says nothing that could be summed up.
+    Nothing,
+    /// It may take `needs` tokens, and only `left` of the budget are left.
+    OverBudget {
+        needs: u64,
+        left: u64,
+    },
+}
+
+/// What was asked, else what was answered, else which tools were used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rule;
 
 /// What a run did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Summarised {
     pub written: u64,
-    /// Deltas that say nothing to sum up, or are in a format that is not known.
+    /// Deltas that say nothing to sum up, or that cannot be read.
     pub skipped: u64,
+    /// Commits that are still without a summary, counted up to [`REMAINING_MAX`].
+    pub remaining: u64,
+    pub stopped: Option<Stopped>,
+}
+
+/// Why a run ended before its work did.
+#[derive(Debug)]
+pub enum Stopped {
+    Budget {
+        needs: u64,
+        left: u64,
+    },
+    /// What was written before is kept.
+    Failed(ServiceError),
+}
+
+/// What became of one commit.
+enum Step {
+    Written,
+    Skipped,
+    Stopped(Stopped),
 }
 
 impl Store {
-    /// Writes a note for up to `limit` commits without a summary. Safe to stop and to run again.
-    pub fn summarize(&self, limit: usize, by: &Actor) -> Result<Summarised> {
+    /// Writes notes for up to `limit` commits without a summary, oldest first. Safe to stop and to run again.
+    pub fn summarize(&self, summarizer: &mut dyn Summarizer, limit: u64, by: &Actor) -> Result<Summarised> {
         let mut done = Summarised::default();
-        for id in self.ledger.unsummarised(limit)? {
-            let commit = self.show(&id)?;
-            match self.summary_of(&commit)? {
-                Some(summary) => {
-                    self.note(&id, Note { summary: Some(summary), tags: None }, by)?;
-                    done.written += 1;
+        let mut passed = HashSet::new();
+        while done.stopped.is_none() && done.written < limit {
+            // Those that were skipped are still in the list, before the others.
+            let mut some = self.ledger.unsummarised(2 * passed.len() + STEP)?;
+            some.retain(|id| !passed.contains(id));
+            if some.is_empty() {
+                break;
+            }
+            for id in some {
+                if done.stopped.is_some() || done.written == limit {
+                    break;
                 }
-                None => done.skipped += 1,
+                match self.sum_up_one(&id, summarizer, by)? {
+                    Step::Written => done.written += 1,
+                    Step::Skipped => done.skipped += 1,
+                    Step::Stopped(why) => done.stopped = Some(why),
+                }
+                passed.insert(id);
             }
         }
+        done.remaining = self.ledger.unsummarised(REMAINING_MAX)?.len() as u64;
         Ok(done)
     }
 
-    /// What was asked, else what was answered, else which tools were used.
-    fn summary_of(&self, commit: &StoredCommit) -> Result<Option<String>> {
-        let said = self.said(commit)?;
+    fn sum_up_one(&self, id: &CommitId, summarizer: &mut dyn Summarizer, by: &Actor) -> Result<Step> {
+        let Some(said) = self.readable(&self.show(id)?)? else { return Ok(Step::Skipped) };
+        let words = match summarizer.sum_up(&said) {
+            Ok(Summary::Words(words)) => words,
+            Ok(Summary::Nothing) => return Ok(Step::Skipped),
+            Ok(Summary::OverBudget { needs, left }) => return Ok(Step::Stopped(Stopped::Budget { needs, left })),
+            Err(error) => return Ok(Step::Stopped(Stopped::Failed(error))),
+        };
+        // Somebody may have said something better while the summarizer was at work.
+        if self.show(id)?.summary.is_none() {
+            self.note(id, Note { summary: Some(words), tags: None }, by)?;
+        }
+        Ok(Step::Written)
+    }
+
+    /// What a commit says, unless somebody has summed it up by now, its format cannot be read, or its bytes are gone.
+    fn readable(&self, commit: &StoredCommit) -> Result<Option<Conversation>> {
+        if commit.summary.is_some() {
+            return Ok(None);
+        }
+        match self.said(commit) {
+            Ok(said) => Ok(Some(said)),
+            Err(ServiceError::Format(_) | ServiceError::Ledger(LedgerError::NoArtifact(_))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Summarizer for Rule {
+    fn sum_up(&mut self, said: &Conversation) -> Result<Summary> {
         let tools = || {
             let names = said.tool_names();
             (!names.is_empty()).then(|| format!("uses {}", names.into_keys().collect::<Vec<_>>().join(", ")))
         };
         let words = said.first_prompt().or_else(|| said.last_assistant_text()).or_else(tools);
-        Ok(words.map(|words| one_line(&words)).filter(|line| !line.is_empty()))
+        let line = words.map(|words| one_line(&words)).filter(|line| !line.is_empty());
+        Ok(line.map_or(Summary::Nothing, Summary::Words))
     }
 }
 
 /// The first line that says something, cut to fit.
-pub(crate) fn one_line(text: &str) -> String {
+fn one_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    if line.chars().count() <= SUMMARY_CHARS_MAX {
-        return line.to_owned();
+    cut(line, SUMMARY_CHARS_MAX)
+}
+
+/// At most so many characters, the last of which says if some were left out.
+fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
     }
-    line.chars().take(SUMMARY_CHARS_MAX - 1).chain(['…']).collect()
+    text.chars().take(chars_max - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

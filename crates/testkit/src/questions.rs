@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use enjamb_core::chain::Stop;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
-use enjamb_ledger::{Ledger, Result, StreamOrder};
+use enjamb_ledger::{Ledger, Result, Span, StreamOrder};
 
 use crate::make;
 
@@ -41,6 +41,8 @@ pub enum Question {
     Chain(CommitId, bool),
     CommitAt(StreamId, Timestamp),
     Unsummarised,
+    /// All commits in the order in which they were made.
+    Timeline,
 }
 
 /// Every question that the ledger's own contents give rise to, and some about what it does not hold.
@@ -75,7 +77,7 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
 }
 
 fn about_commits(ledger: &dyn Ledger) -> Result<Vec<Question>> {
-    let mut all = vec![Question::Commits, Question::Unsummarised];
+    let mut all = vec![Question::Commits, Question::Unsummarised, Question::Timeline];
     for id in ledger.commits(&[0; 16], &[0xff; 16], ALL)?.into_iter().chain([CommitId::from_bytes([7; 16])]) {
         all.extend([
             Question::Commit(id),
@@ -146,6 +148,7 @@ impl Question {
             }
             Self::CommitAt(stream, at) => format!("{:?}", ledger.commit_at(stream, *at)?),
             Self::Unsummarised => lines(ledger.unsummarised(ALL)?),
+            Self::Timeline => lines(ledger.timeline(&Span::default(), ALL)?),
         })
     }
 

@@ -4,9 +4,9 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use enjamb_core::Timestamp;
 use enjamb_core::chain::CommitKind;
-use enjamb_service::{Checkpointed, Content, ServiceError, Store};
+use enjamb_core::{CommitId, Timestamp};
+use enjamb_service::{Checkpointed, Content, Reach, ServiceError, Snapshot, Store};
 use serde_json::json;
 
 use super::Context;
@@ -17,7 +17,8 @@ use crate::text::{count, plural};
 #[command(
     after_help = "Example:\n  enjamb checkpoint turn.jsonl --format claude-code-v1 --principal agent/reviewer\n  \
     enjamb checkpoint more.jsonl --format claude-code-v1 --parent @\n  \
-    enjamb checkpoint summary.jsonl --type compaction --parent @ --before rest.jsonl --format claude-code-v1\n\n\
+    enjamb checkpoint summary.jsonl --type compaction --parent @ --before rest.jsonl --format claude-code-v1\n  \
+    enjamb checkpoint --snapshot @\n\n\
     The format looks at the delta: bytes that it cannot read are refused, messages and tokens are counted."
 )]
 pub struct Checkpoint {
@@ -26,9 +27,15 @@ pub struct Checkpoint {
     /// Or an artifact that holds it: an id, the beginning of one, or a tag
     #[arg(long, conflicts_with = "delta", value_name = "ID")]
     artifact: Option<String>,
+    /// Or everything that this chain holds, as a place to begin; it belongs to whoever the commit does
+    #[arg(long, value_name = "REV", conflicts_with_all = FOR_A_DELTA)]
+    snapshot: Option<String>,
+    /// How far back a snapshot reaches: to the nearest compaction, or to the root
+    #[arg(long, value_enum, conflicts_with = "format", default_value_t = SnapshotStop::Compaction, value_name = "STOP")]
+    stop: SnapshotStop,
     /// What it is in, such as claude-code-v1
-    #[arg(long)]
-    format: String,
+    #[arg(long, required_unless_present = "snapshot")]
+    format: Option<String>,
     /// The commit that it follows
     #[arg(long, value_name = "REV")]
     parent: Option<String>,
@@ -67,6 +74,16 @@ pub struct Checkpoint {
     at: Option<Timestamp>,
 }
 
+/// What a snapshot has from the commit that it is made of.
+const FOR_A_DELTA: [&str; 11] =
+    ["delta", "artifact", "format", "parent", "kind", "before", "template", "machine", "session", "ticket", "thread"];
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SnapshotStop {
+    Compaction,
+    Root,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Delta,
@@ -77,6 +94,10 @@ enum Kind {
 impl Checkpoint {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open_or_create()?;
+        if let Some(revision) = &self.snapshot {
+            let made = store.snapshot(&self.snapshot_of(store.revision(revision)?))?;
+            return report(context, &[made]);
+        }
         let content = self.content(&store)?;
         let request = self.request(&store, content)?;
         let made = match &self.before {
@@ -96,6 +117,14 @@ impl Checkpoint {
         report(context, &made)
     }
 
+    fn snapshot_of(&self, of: CommitId) -> Snapshot {
+        let reach = match self.stop {
+            SnapshotStop::Compaction => Reach::Compaction,
+            SnapshotStop::Root => Reach::Root,
+        };
+        Snapshot { of, reach, summary: self.summary.clone(), created_at: self.at }
+    }
+
     fn content(&self, store: &Store) -> Result<Content> {
         match (&self.delta, &self.artifact) {
             (_, Some(text)) => Ok(Content::Stored(store.resolve_artifact(text)?)),
@@ -113,7 +142,7 @@ impl Checkpoint {
                 Kind::Snapshot => CommitKind::Snapshot,
             },
             content,
-            format: self.format.clone(),
+            format: self.format.clone().unwrap_or_default(),
             principal: self.principal.clone(),
             trigger: self.trigger.clone(),
             template: self.template.clone(),

@@ -1,6 +1,7 @@
 //! `enjamb fork` and `enjamb refs`
 
 use clap::Args;
+use enjamb_service::Expect;
 use serde_json::json;
 
 use super::Context;
@@ -36,7 +37,8 @@ impl Fork {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open()?;
         let id = store.revision(&self.revision)?;
-        let previous = store.move_reference(&self.name, Some(id), !self.force, &context.actor())?;
+        let expect = if self.force { Expect::Anything } else { Expect::Nothing };
+        let previous = store.move_reference(&self.name, Some(id), expect, &context.actor())?;
         if context.ui.is_json() {
             let previous = previous.map(|id| id.to_string());
             context.ui.json("fork", json!({"name": self.name, "commit": id.to_string(), "previous": previous}))?;
@@ -51,7 +53,7 @@ impl Refs {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open()?;
         if let Some(name) = &self.delete {
-            store.move_reference(name, None, false, &context.actor())?;
+            store.move_reference(name, None, Expect::Anything, &context.actor())?;
         }
         let refs = store.references()?;
         if context.ui.is_json() {

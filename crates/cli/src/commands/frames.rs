@@ -126,12 +126,16 @@ fn show_import(context: &mut Context<'_>, report: &Import) -> Result<()> {
             json!({
                 "import": id, "lines": report.lines, "appended": report.appended, "known": report.known,
                 "bytes": report.bytes, "digest": report.digest.map(|digest| digest.to_hex()), "problems": problems,
+                "repeated_members": report.repeated,
             }),
         )?;
         return Ok(());
     }
     for problem in &report.problems {
         context.ui.note(&format!("line {}: kept, not appended: {}", problem.line, problem.detail));
+    }
+    for (member, frames) in &report.repeated {
+        context.ui.note(&format!("member {member} is given more than once in {}: kept so", plural(*frames, "frame")));
     }
     context.ui.line(format!(
         "{} of {}: {} appended, {} here already",

@@ -4,51 +4,104 @@ use clap::Args;
 use enjamb_core::CommitId;
 use enjamb_core::chain::CommitKind;
 use enjamb_ledger::StoredCommit;
-use enjamb_service::Store;
+use enjamb_service::{Filter, Page, Source, Store};
 use renderdag::{Ancestor, GraphRowRenderer, Renderer};
 use serde_json::json;
 
 use super::Context;
+use super::filter::Filters;
 use super::show::commit_json;
 use super::status::now_ms;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::text::{ago, count, safe};
 use crate::ui::{Cell, Table};
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  enjamb log\n  enjamb log reviewer-a -n 5\n  enjamb log --graph")]
+#[command(
+    after_help = "Example:\n  enjamb log\n  enjamb log reviewer-a -n 5\n  enjamb log --graph\n  enjamb log --all --since 7d\n  \
+    enjamb log --principal agent/reviewer --ticket tkt-12\n  enjamb log --no-summary\n\n\
+    A filter without a commit to begin at looks at all commits, whosever they are."
+)]
 pub struct Log {
-    /// Where to begin: an id or its beginning, a ref, @, @-, PRINCIPAL@TIME
-    #[arg(default_value = "@")]
-    revision: String,
+    /// Where to begin, @ if not given: an id or its beginning, a ref, @-, PRINCIPAL@TIME
+    revision: Option<String>,
+    /// All commits, not one history
+    #[arg(long, conflicts_with = "revision")]
+    all: bool,
     /// At most so many
     #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
     limit: usize,
+    /// Go on after this commit, which ended a list
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
     /// Draw the branches that leave this history too
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["all", "after"])]
     graph: bool,
+    /// Only commits without a summary; of all commits, the oldest first
+    #[arg(long, help_heading = "Filters")]
+    no_summary: bool,
+    #[command(flatten)]
+    filters: Filters,
 }
 
 impl Log {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let filter = Filter { no_summary: self.no_summary, ..self.filters.read()? };
+        let is_filtered = filter != Filter::default();
+        if self.graph && is_filtered {
+            return Err(Failure::usage("a graph shows whole branches: leave the filters or --graph out"));
+        }
         let store = context.open()?;
-        let tip = store.revision(&self.revision)?;
-        let history = store.history(&tip, self.limit)?;
-        if context.ui.is_json() {
-            let rows: Vec<_> = history.iter().map(|commit| commit_json(commit, None)).collect();
-            context.ui.json("log", json!({"contexts": rows}))?;
-        } else if self.graph {
-            for line in graph(&store, &history, tip, self.limit)? {
-                context.ui.answer(line)?;
-            }
-        } else {
-            context.ui.table(&table(&history))?;
+        let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
+        let is_all = self.revision.is_none() && (self.all || is_filtered);
+        if is_all && filter.no_summary {
+            return unsummarised(context, &store, &filter, after.is_some(), self.limit);
+        }
+        if is_all {
+            let page = store.list(Source::Store, &filter, after, self.limit)?;
+            return report(context, "log", &page);
+        }
+        let tip = store.revision(self.revision.as_deref().unwrap_or("@"))?;
+        let page = store.list(Source::Chain(tip), &filter, after, self.limit)?;
+        if !self.graph || context.ui.is_json() {
+            return report(context, "log", &page);
+        }
+        for line in graph(&store, &page.commits, tip, self.limit)? {
+            context.ui.answer(line)?;
         }
         Ok(Exit::Done)
     }
 }
 
-fn table(history: &[StoredCommit]) -> Table {
+fn unsummarised(
+    context: &mut Context<'_>,
+    store: &Store,
+    filter: &Filter,
+    is_later_page: bool,
+    limit: usize,
+) -> Result<Exit> {
+    if is_later_page {
+        return Err(Failure::usage("commits leave this list when they get a summary: it is read from its beginning"));
+    }
+    report(context, "log", &Page { commits: store.unsummarised(filter, limit)?, next: None })
+}
+
+/// Prints a page, and how to come by the next one.
+pub fn report(context: &mut Context<'_>, schema: &str, page: &Page) -> Result<Exit> {
+    let next = page.next.map(|id| id.to_string());
+    if context.ui.is_json() {
+        let rows: Vec<_> = page.commits.iter().map(|commit| commit_json(commit, None)).collect();
+        context.ui.json(schema, json!({"contexts": rows, "next": next}))?;
+        return Ok(Exit::Done);
+    }
+    context.ui.table(&table(&page.commits))?;
+    if let Some(next) = next {
+        context.ui.note(&format!("there may be more: --after {next}"));
+    }
+    Ok(Exit::Done)
+}
+
+pub fn table(history: &[StoredCommit]) -> Table {
     let now = now_ms();
     let mut table = Table::new(&["", "commit", "age", "who", "tokens", "what"]);
     for stored in history {

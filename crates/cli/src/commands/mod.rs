@@ -5,11 +5,13 @@ mod artifacts;
 mod backup;
 mod bench;
 mod checkpoint;
+mod children;
 mod completions;
 mod demo;
 mod diff;
 mod doctor;
 mod file;
+mod filter;
 mod fork;
 mod frames;
 mod gc;
@@ -19,6 +21,7 @@ mod log;
 mod maintain;
 mod man;
 mod materialize;
+mod merge_base;
 mod note;
 mod pin;
 mod put;
@@ -29,6 +32,7 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod tips;
 mod verify;
 
 use std::io::Write;
@@ -85,6 +89,12 @@ pub enum Command {
     Log(log::Log),
     /// Show one commit
     Show(show::Show),
+    /// List the commits that follow one
+    Children(children::Children),
+    /// List commits that none follows: the ends of branches
+    Tips(tips::Tips),
+    /// Find the commit where two histories part
+    MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
     /// Name a commit to go on from
@@ -188,6 +198,9 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),
+        Command::Children(children) => children.run(context),
+        Command::Tips(tips) => tips.run(context),
+        Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),

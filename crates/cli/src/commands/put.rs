@@ -34,16 +34,36 @@ impl Put {
         let ttl_ms = self.ttl.as_deref().map(parse_ttl).transpose()?;
         let store = context.open_or_create()?;
         let files = if self.files.is_empty() { vec![PathBuf::from("-")] } else { self.files.clone() };
+        let options = PutOptions { expected: self.id, ttl_ms, by: context.actor() };
         let mut all = Vec::new();
         for file in files {
-            let stored = put_one(&store, &file, &PutOptions { expected: self.id, ttl_ms, by: context.actor() })?;
-            if let Some(name) = &self.tag {
-                store.tag(name, Some(stored.id), Expect::Anything, &context.actor())?;
+            match self.put_named(&store, &file, &options) {
+                Ok(stored) => all.push((file, stored)),
+                Err(error) => {
+                    tell_stored(context, &all)?;
+                    return Err(error);
+                }
             }
-            all.push((file, stored));
         }
         report(context, &all)
     }
+
+    fn put_named(&self, store: &Store, file: &Path, options: &PutOptions) -> Result<Stored> {
+        let stored = put_one(store, file, options)?;
+        if let Some(name) = &self.tag {
+            store.tag(name, Some(stored.id), Expect::Anything, &options.by)?;
+        }
+        Ok(stored)
+    }
+}
+
+/// What is on disk stays there, though a later file failed.
+fn tell_stored(context: &mut Context<'_>, all: &[(PathBuf, Stored)]) -> Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    report(context, all)?;
+    context.ui.flush()
 }
 
 fn put_one(store: &Store, file: &Path, options: &PutOptions) -> Result<Stored> {

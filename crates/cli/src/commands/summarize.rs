@@ -1,33 +1,132 @@
 //! `enjamb summarize`
 
-use clap::Args;
-use serde_json::json;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use enjamb_service::{Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised};
+use serde_json::{Value, json};
 
 use super::Context;
-use crate::failure::{Exit, Result};
-use crate::text::plural;
+use crate::failure::{Exit, Failure, Result};
+use crate::text::{count, plural};
+
+/// The only place a key is read from. It is neither stored nor shown.
+const KEY_VARIABLE: &str = "ENJAMB_ENDPOINT_KEY";
 
 #[derive(Args)]
-#[command(
-    after_help = "Example:\n  enjamb summarize\n\nBy rule: what was asked, else what was answered. No network, no model. \
-    Safe to stop and to run again."
-)]
+#[command(after_help = "Example:\n  enjamb summarize\n  \
+    enjamb summarize --endpoint https://models.example/v1/responses --model small --budget 50000\n\n\
+    By rule: what was asked, else what was answered. No network, no model.\n\
+    With an endpoint: the beginning and the end of each delta are sent to it. A key is read from ENJAMB_ENDPOINT_KEY and \
+    kept nowhere. The budget is for this run and never exceeded: tokens read and written, as the provider counts them; \
+    nothing is asked that might take more than is left. \
+    Safe to stop and to run again.")]
 pub struct Summarize {
-    /// At most so many commits
+    /// Write at most so many summaries
     #[arg(short = 'n', long, default_value_t = 10_000, value_name = "COUNT")]
-    limit: usize,
+    limit: u64,
+    /// Ask a model: Open Responses, OpenAI-compatible chat or Anthropic Messages
+    #[arg(long, value_name = "URL", requires = "model", requires = "budget")]
+    endpoint: Option<String>,
+    /// The model to ask for
+    #[arg(long, value_name = "NAME", requires = "endpoint")]
+    model: Option<String>,
+    /// Tokens that may be used
+    #[arg(long, value_name = "TOKENS", requires = "endpoint")]
+    budget: Option<u64>,
+    /// What the endpoint speaks [default: what the end of its path says]
+    #[arg(long, value_enum, requires = "endpoint")]
+    api: Option<Api>,
+    /// Seconds to wait for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "endpoint")]
+    timeout: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Api {
+    Responses,
+    Chat,
+    Messages,
+}
+
+/// What a run took of its budget.
+struct Spent {
+    budget: u64,
+    used: u64,
 }
 
 impl Summarize {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let Some(options) = self.options() else {
+            let done = context.open()?.summarize(&mut Rule, self.limit, &context.actor())?;
+            return report(context, done, None);
+        };
+        let budget = options.budget_tokens;
+        let asking = format!("asking {} for summaries, {} tokens at most", options.model, count(budget));
+        let mut endpoint = Endpoint::new(options)?;
         let store = context.open()?;
-        let done = store.summarize(self.limit, &context.actor())?;
-        if context.ui.is_json() {
-            context.ui.json("summarize", json!({"written": done.written, "skipped": done.skipped}))?;
-        } else {
-            let written = plural(done.written, "summary").replace("summarys", "summaries");
-            context.ui.line(format!("wrote {written}, {} had nothing to sum up", done.skipped))?;
-        }
-        Ok(Exit::Done)
+        context.ui.note(&asking);
+        let done = store.summarize(&mut endpoint, self.limit, &context.actor())?;
+        report(context, done, Some(Spent { budget, used: endpoint.used_tokens() }))
     }
+
+    fn options(&self) -> Option<EndpointOptions> {
+        let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()).map(Key::new);
+        Some(EndpointOptions {
+            url: self.endpoint.clone()?,
+            dialect: self.api.map(|api| match api {
+                Api::Responses => Dialect::Responses,
+                Api::Chat => Dialect::Chat,
+                Api::Messages => Dialect::Messages,
+            }),
+            model: self.model.clone()?,
+            key,
+            budget_tokens: self.budget?,
+            timeout: Duration::from_secs(self.timeout),
+        })
+    }
+}
+
+fn report(context: &mut Context<'_>, done: Summarised, spent: Option<Spent>) -> Result<Exit> {
+    let stopped = match &done.stopped {
+        None => None,
+        Some(Stopped::Budget { .. }) => Some("budget"),
+        Some(Stopped::Failed(_)) => Some("failure"),
+    };
+    if context.ui.is_json() {
+        let tokens = spent.as_ref().map_or(Value::Null, |spent| json!({"budget": spent.budget, "used": spent.used}));
+        let value = json!({
+            "written": done.written, "skipped": done.skipped, "remaining": done.remaining, "tokens": tokens,
+            "stopped": stopped,
+        });
+        context.ui.json("summarize", value)?;
+    } else {
+        for line in lines(&done, spent.as_ref()) {
+            context.ui.line(line)?;
+        }
+    }
+    match done.stopped {
+        None => Ok(Exit::Done),
+        Some(Stopped::Budget { .. }) => Ok(Exit::Partly),
+        Some(Stopped::Failed(error)) => {
+            context.ui.flush()?;
+            Err(Failure::Service(error))
+        }
+    }
+}
+
+fn lines(done: &Summarised, spent: Option<&Spent>) -> Vec<String> {
+    let written = plural(done.written, "summary").replace("summarys", "summaries");
+    let mut lines = vec![format!("wrote {written}, {} had nothing to sum up", done.skipped)];
+    if let Some(Spent { budget, used }) = spent {
+        lines.push(format!("used {} of {} tokens", count(*used), count(*budget)));
+    }
+    if let Some(Stopped::Budget { needs, left }) = done.stopped {
+        lines.push(format!("the next may take {} tokens, and {} are left", count(needs), count(left)));
+    }
+    if done.remaining > done.skipped {
+        let at_least = if done.remaining == REMAINING_MAX as u64 { "at least " } else { "" };
+        lines.push(format!("left without a summary: {at_least}{}", plural(done.remaining, "commit")));
+    }
+    lines
 }

@@ -1,6 +1,7 @@
 //! `enjamb tag`
 
 use clap::Args;
+use enjamb_core::ArtifactId;
 use enjamb_service::{Expect, Store};
 use serde_json::json;
 
@@ -50,11 +51,11 @@ impl Tag {
         Ok(Exit::Done)
     }
 
-    fn expectation(&self, store: &Store) -> Result<Expect> {
+    fn expectation(&self, store: &Store) -> Result<Expect<ArtifactId>> {
         Ok(match self.expect.as_deref() {
             None => Expect::Anything,
             Some("none") => Expect::Nothing,
-            Some(text) => Expect::Artifact(store.resolve_artifact(text)?),
+            Some(text) => Expect::Exactly(store.resolve_artifact(text)?),
         })
     }
 }

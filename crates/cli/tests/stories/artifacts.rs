@@ -118,3 +118,16 @@ fn pin_says_how_long_an_artifact_is_kept() {
     });
     check_json(&document, &expected);
 }
+
+#[test]
+fn what_was_stored_before_a_failure_is_told() {
+    let enjamb = Enjamb::with_store();
+    let (a, absent, c) = (enjamb.file("a", "first"), enjamb.path("absent"), enjamb.file("c", "third"));
+    let answer = enjamb.run(&["put", &a, &absent, &c]).exits(3);
+    let id = answer.line();
+    assert!(answer.err().contains("absent"), "{}", answer.err());
+    assert_eq!(enjamb.run(&["get", &id]).done().out(), "first");
+    assert_eq!(enjamb.json(&["artifacts"])["artifacts"].as_array().map(Vec::len), Some(1));
+    let answer = enjamb.run(&["put", &absent, "--json"]).exits(3);
+    assert_eq!(answer.out(), "", "nothing was stored");
+}

@@ -5,19 +5,19 @@ use serde_json::json;
 use crate::expect::{check, check_json};
 use crate::runner::Enjamb;
 
-fn said(role: &str, text: &str) -> String {
+pub fn said(role: &str, text: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}\n")
 }
 
 /// Commits text as a delta of `generic-v1` and returns the commit's id.
 #[track_caller]
-fn commit(enjamb: &Enjamb, delta: &str, more: &[&str]) -> String {
+pub fn commit(enjamb: &Enjamb, delta: &str, more: &[&str]) -> String {
     let arguments = [&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], more].concat();
     enjamb.run_with(&arguments, delta).done().line()
 }
 
 /// Two turns, a compaction of them, and a turn after it.
-fn chain(enjamb: &Enjamb) -> [String; 4] {
+pub fn chain(enjamb: &Enjamb) -> [String; 4] {
     let first = commit(enjamb, &said("user", "why is checkout slow?"), &["--at", "2026-01-01T00:00:01Z"]);
     let second =
         commit(enjamb, &said("assistant", "two sleeps"), &["--parent", &first, "--at", "2026-01-01T00:00:02Z"]);
@@ -42,6 +42,25 @@ fn a_checkpoint_is_the_same_for_the_same_inputs() {
         }],
     });
     check_json(&enjamb.json(&["checkpoint", &delta, "--format", "generic-v1", "--parent", "@"]), &expected);
+}
+
+#[test]
+fn a_compaction_is_stored_though_what_it_replaces_was_there() {
+    let enjamb = Enjamb::new();
+    let [first, ..] = chain(&enjamb);
+    let rest = enjamb.file("rest", said("user", "the rest"));
+    let at = ["--parent", &first, "--at", "2026-01-05T00:00:00Z"];
+    let alone = commit(&enjamb, &said("user", "the rest"), &[&at[..], &["--trigger", "compaction"]].concat());
+    let pair = [&at[..], &["--trigger", "compaction", "--type", "compaction", "--before", &rest, "--json"]].concat();
+    for known in [false, true] {
+        let arguments = [&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], &pair[..]].concat();
+        let made = enjamb.run_with(&arguments, said("user", "in short")).document();
+        let [before, compaction] = [0, 1].map(|at| made["commits"][at].clone());
+        assert_eq!((&before["id"], &before["known"]), (&json!(alone), &json!(true)));
+        assert_eq!(compaction["known"], known);
+        let id = compaction["id"].as_str().unwrap_or_default();
+        assert_eq!(enjamb.json(&["show", id])["parent"], alone);
+    }
 }
 
 #[test]
@@ -107,7 +126,11 @@ fn a_fork_is_a_name_and_what_follows_it_a_branch() {
     let enjamb = Enjamb::new();
     let [first, second, _, fourth] = chain(&enjamb);
     enjamb.run(&["fork", &second, "-n", "side"]).done();
-    enjamb.run(&["fork", &first, "-n", "side"]).exits(5);
+    let answer = enjamb.run(&["fork", &first, "-n", "side"]).exits(5);
+    check(
+        &answer.err(),
+        &format!("error: ref side names {second}, not nothing\nhelp:  enjamb refs    shows what each names now\n"),
+    );
     let branch = commit(
         &enjamb,
         &said("user", "on purpose?"),
@@ -138,4 +161,51 @@ fn notes_are_words_that_change_and_stay_in_the_log() {
     enjamb.run(&["maintain", "--rebuild-index"]).done();
     assert_eq!(enjamb.json(&["show", &first])["summary"], "finds it");
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_snapshot_is_a_place_to_begin_that_changes_no_conversation() {
+    let enjamb = Enjamb::new();
+    let [_, second, _, fourth] = chain(&enjamb);
+    let read = |arguments: &[&str]| enjamb.run(&[&["materialize"], arguments].concat()).done().out();
+    let (recent, whole) = (read(&[&fourth]), read(&[&fourth, "--stop", "root"]));
+    let snapshot = enjamb.run(&["checkpoint", "--snapshot", &fourth, "-m", "so far"]).done().line();
+    let shown = enjamb.json(&["show", &snapshot]);
+    let about = ["type", "parent", "principal", "format", "messages", "summary"].map(|member| shown[member].clone());
+    let expected = [json!("snapshot"), json!(fourth), json!("agent/a"), json!("generic-v1"), json!(2), json!("so far")];
+    assert_eq!(about, expected);
+    assert_eq!((read(&[&snapshot]), read(&[&snapshot, "--stop", "root"])), (recent.clone(), whole.clone()));
+    let later = said("user", "and then?");
+    let next = commit(&enjamb, &later, &["--parent", &snapshot]);
+    assert_eq!(read(&[&next]), recent + &later);
+    assert_eq!(read(&[&next, "--stop", "root"]), whole.clone() + &later);
+    assert_eq!(enjamb.json(&["materialize", &next])["commits"], 2, "the walk ends at the snapshot");
+    let root = enjamb.run(&["checkpoint", "--snapshot", &fourth, "--stop", "root"]).done().line();
+    assert_eq!(read(&[&root]), whole);
+    enjamb.run(&["maintain", "--rebuild-index"]).done();
+    assert_eq!(
+        read(&[&next, "--stop", &second]),
+        said("assistant", "two sleeps") + &said("user", "cap it at 3") + &later
+    );
+    enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_snapshot_says_what_it_cannot_be_made_of() {
+    let enjamb = Enjamb::new();
+    let [.., fourth] = chain(&enjamb);
+    let chat = r#"[{"role":"user","content":"in another format"}]"#;
+    let other = enjamb.run_with(&["checkpoint", "--format", "openai-chat-v1", "--parent", &fourth], chat).done().line();
+    let artifacts = enjamb.json(&["artifacts"]);
+    let answer = enjamb.run(&["checkpoint", "--snapshot", &other]).exits(2);
+    assert!(
+        answer.err().contains("openai-chat-v1 and generic-v1") && answer.err().contains("--format"),
+        "{}",
+        answer.err()
+    );
+    assert_eq!(enjamb.json(&["artifacts"]), artifacts, "nothing was stored");
+    enjamb.run(&["checkpoint", "--snapshot", "@", "--template", "x"]).exits(2);
+    enjamb.run(&["checkpoint", "--snapshot", "ctx-00000000"]).exits(3);
+    enjamb.run(&["checkpoint", "--stop", "root", "--format", "generic-v1"]).exits(2);
+    enjamb.run(&["checkpoint"]).exits(2);
 }

@@ -178,8 +178,22 @@ line 6: kept, not appended: frame is not UTF-8 at byte 0: expected JSON text in 
         "schema": "enjamb.cli.frames_import/1", "import": import, "lines": 7, "appended": 0, "known": 4,
         "bytes": hostile_file().len(), "digest": "[..]",
         "problems": [{"line": 5, "detail": "[..]"}, {"line": 6, "detail": "[..]"}],
+        "repeated_members": {},
     });
     check_json(&again, &expected);
+}
+
+#[test]
+fn members_given_twice_are_kept_and_told() {
+    let enjamb = Enjamb::new();
+    let frame = |seq: u64| {
+        format!(r#"{{"id":"i","session_id":"a","timestamp_ms":1,"seq":{seq},"type":"t","x":1,"x":2,"y":0}}"#) + "\n"
+    };
+    let file = enjamb.file("events.jsonl", frame(0) + &frame(1));
+    let answer = enjamb.run(&["frames", "import", &file]).done();
+    check(&answer.err(), "member x is given more than once in 2 frames: kept so\n");
+    assert_eq!(enjamb.run(&["frames", "session/a"]).done().out(), frame(0) + &frame(1));
+    assert_eq!(enjamb.json(&["frames", "import", &file])["repeated_members"], json!({"x": 2}));
 }
 
 #[test]

@@ -57,9 +57,25 @@ fn a_log_that_is_no_database() {
     enjamb.file("store/log.db", "these are not the bytes of a database");
     let message = "
 error: [..]/log.db is damaged: its first bytes are not those of a database
-help:  enjamb verify    names everything that is damaged
+help:  enjamb --store OTHER-DIR restore BACKUP    makes a store of a backup
 ";
     check_refused(&enjamb, 6, "corrupt", message);
+}
+
+#[test]
+fn a_log_with_broken_pages() {
+    let enjamb = Enjamb::with_store();
+    enjamb.put("bytes");
+    let log = enjamb.store().join("log.db");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[100..3_000].fill(0xff);
+    fs::write(&log, bytes).unwrap();
+    let answer = enjamb.run(&["verify"]).exits(6);
+    assert!(
+        answer.err().contains("a database file is damaged") && answer.err().contains("restore BACKUP"),
+        "{}",
+        answer.err()
+    );
 }
 
 #[test]

@@ -69,8 +69,8 @@ macro_rules! nested {
                 $($crate::frame::catalogue::write_member!(
                     out, $crate::frame::catalogue::json_name!($member $($json)?), self.$member $(, $style)?
                 );)*
-                out.members($crate::frame::members::borrowed(&self.extra));
-                serde::Serialize::serialize(&out.into_json(), serializer)
+                out.put_all($crate::frame::members::borrowed(&self.extra));
+                serde::Serialize::serialize(&out.json(), serializer)
             }
         }
 
@@ -199,16 +199,16 @@ macro_rules! read_member {
 macro_rules! write_member {
     ($out:ident, $name:expr, $value:expr, omit) => {
         if let Some(value) = &$value {
-            $out.member($name, value);
+            $out.put($name, value);
         }
     };
     ($out:ident, $name:expr, $value:expr, empty) => {
         if !$value.is_empty() {
-            $out.member($name, &$value);
+            $out.put($name, &$value);
         }
     };
     ($out:ident, $name:expr, $value:expr $(, null)? $(, blank)?) => {
-        $out.member($name, &$value)
+        $out.put($name, &$value)
     };
 }
 

@@ -1,7 +1,7 @@
 //! Frames of a context stream: a principal's timeline of commits, and the words and names given to them.
 
 use super::catalogue::{frames, words};
-use super::json::Json;
+use crate::json::Json;
 
 words! {
     /// What a commit's artifact holds.

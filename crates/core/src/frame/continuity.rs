@@ -1,7 +1,7 @@
 //! Frames of a continuity stream: a thread, its messages and runs, and what was decided about its context.
 
 use super::catalogue::{frames, nested};
-use super::json::Json;
+use crate::json::Json;
 
 nested! {
     /// A compaction checkpoint that a selection used.

@@ -63,8 +63,8 @@ impl Draft {
         let payload = out.into_members();
         let mut out = ObjectWriter::new();
         envelope::write_stream(&mut out, stream);
-        out.member("type", body.type_name());
-        out.written(&payload);
+        out.put("type", body.type_name());
+        out.put_written(&payload);
         let bytes = out.finish();
         if matches!(body, Body::Unknown { .. }) {
             return Self::parse(bytes);
@@ -133,13 +133,13 @@ fn filled(given: Given, payload: &[u8], with: &Completion<'_>) -> Result<RawFram
     };
     let mut out = ObjectWriter::new();
     envelope::write(&mut out, &envelope.id, with.stream, envelope.timestamp_ms, with.seq, &envelope.type_name);
-    out.written(payload);
+    out.put_written(payload);
     RawFrame::whole(out.finish(), envelope)
 }
 
 fn payload_of(members: &Members<'_>) -> Vec<u8> {
     let mut out = ObjectWriter::new();
-    out.members(members.iter());
+    out.put_all(members.iter());
     out.into_members()
 }
 

@@ -179,17 +179,17 @@ pub(super) struct Envelope {
 
 /// Writes the stream's three members.
 pub(super) fn write_stream(out: &mut ObjectWriter, stream: &StreamId) {
-    out.member("session_id", &stream.id);
-    out.member("stream_kind", stream.kind.as_str());
-    out.member("stream_id", &stream.id);
+    out.put("session_id", &stream.id);
+    out.put("stream_kind", stream.kind.as_str());
+    out.put("stream_id", &stream.id);
 }
 
 pub(super) fn write(out: &mut ObjectWriter, id: &str, stream: &StreamId, timestamp_ms: u64, seq: u64, type_name: &str) {
-    out.member("id", id);
+    out.put("id", id);
     write_stream(out, stream);
-    out.member("timestamp_ms", &timestamp_ms);
-    out.member("seq", &seq);
-    out.member("type", type_name);
+    out.put("timestamp_ms", &timestamp_ms);
+    out.put("seq", &seq);
+    out.put("type", type_name);
 }
 
 fn pick<'a>(members: &Members<'a>) -> Result<[Option<&'a RawValue>; 7], FrameError> {

@@ -11,7 +11,6 @@ mod continuity;
 mod draft;
 mod envelope;
 mod error;
-mod json;
 mod members;
 mod mention;
 mod raw;
@@ -23,12 +22,12 @@ pub(crate) mod examples;
 #[cfg(test)]
 mod tests;
 
+pub use crate::json::Json;
 pub use artifact::*;
 pub use context::*;
 pub use continuity::*;
 pub use draft::{Completed, Completion, Draft};
 pub use error::FrameError;
-pub use json::Json;
 pub use mention::artifact_mentions;
 pub use raw::RawFrame;
 pub use session::*;
@@ -72,7 +71,7 @@ impl Frame {
 
     fn write_payload(&self, out: &mut ObjectWriter) {
         self.body.write(out);
-        out.members(borrowed(&self.extra));
+        out.put_all(borrowed(&self.extra));
     }
 
     fn read(text: &str, envelope: &Envelope) -> Result<Self, FrameError> {
@@ -171,7 +170,7 @@ impl Body {
             Self::Continuity(body) => body.write(out),
             Self::Artifact(body) => body.write(out),
             Self::Context(body) => body.write(out),
-            Self::Unknown { members, .. } => out.members(borrowed(members)),
+            Self::Unknown { members, .. } => out.put_all(borrowed(members)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::envelope::{Envelope, Given, check_size, members_of};
 use super::error::FrameError;
+use super::members::Members;
 use super::{Body, Frame, Json, StreamId};
 
 /// A frame's JSON exactly as it was given, and its envelope. The payload is JSON, and more is not known of it: that is
@@ -40,6 +41,12 @@ impl RawFrame {
             body,
             extra,
         }
+    }
+
+    /// Members that are given more than once. The last of each counts here, but readers differ in that.
+    pub fn repeated_members(&self) -> Vec<String> {
+        let members = Members::parse(self.text());
+        members.map(|members| members.repeated().into_iter().map(str::to_owned).collect()).unwrap_or_default()
     }
 
     pub fn id(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Frames of a session stream: one run of a model, with its tools, its provider and its skills.
 
 use super::catalogue::{frames, words};
-use super::json::Json;
+use crate::json::Json;
 
 words! {
     /// What a provider's stream gave.

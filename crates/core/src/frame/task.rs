@@ -1,7 +1,7 @@
 //! Frames of a task stream: one background tool task, from its spawning to its last status.
 
 use super::catalogue::{frames, words};
-use super::json::Json;
+use crate::json::Json;
 
 words! {
     /// How a task's process is attached.

@@ -116,6 +116,12 @@ fn what_is_not_known_survives() {
 #[test]
 fn of_a_member_given_twice_the_last_counts() {
     check_again("session", "session_ended", r#""reason":"a","reason":"b""#, "session_ended", r#""reason":"b""#);
+    let raw = |payload: &str| {
+        let envelope = r#""id":"i","session_id":"s","timestamp_ms":0,"seq":0,"type":"dreamt""#;
+        RawFrame::parse(format!("{{{envelope},{payload}}}")).unwrap()
+    };
+    assert_eq!(raw(r#""z":1,"a":1,"\u007a":2,"a":1,"a":3"#).repeated_members(), ["a", "z"]);
+    assert_eq!(raw(r#""a":{"b":1,"b":2}"#).repeated_members(), Vec::<String>::new());
 }
 
 #[test]

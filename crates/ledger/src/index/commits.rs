@@ -1,5 +1,7 @@
 //! Commits in the index: by id, by parent, by principal and time, and those without a summary.
 
+use std::collections::BTreeSet;
+
 use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
@@ -7,7 +9,7 @@ use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use super::db::{self, damaged};
 use super::fold::View;
 use super::queries::{Index, Lookup, decoded};
-use super::rows::{Place, decode_number, encode_number, varint, varints};
+use super::rows::{self, decode_number, encode_number, varint, varints};
 use crate::record::Fields;
 
 const COMMIT: u8 = b'C';
@@ -45,6 +47,17 @@ pub struct DeltaRow {
     pub format: u32,
     pub messages: u64,
     pub tokens: u64,
+}
+
+/// An instant, the order of the stream among others, and the record.
+pub type Place = (Timestamp, usize, u64);
+
+/// Which part of timelines is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub before: Option<Place>,
 }
 
 /// The frames that said last what a commit's summary and tags are; 0 when none did.
@@ -124,6 +137,12 @@ fn timeline_key(stream: u32, at: Timestamp, n: u64) -> Vec<u8> {
     [&[TIMELINE][..], &stream.to_be_bytes(), &micros.to_be_bytes(), &number(n)].concat()
 }
 
+/// The instant and the record of a key of the timeline.
+fn parse_timeline_key(key: &[u8]) -> Option<(Timestamp, u64)> {
+    let micros = u64::from_be_bytes(*key.get(5..)?.first_chunk()?) ^ (1 << 63);
+    Some((Timestamp::from_micros(micros as i64), parse_number(key)?))
+}
+
 fn note_key(id: &CommitId) -> Vec<u8> {
     [&[NOTE][..], id.as_bytes()].concat()
 }
@@ -163,7 +182,7 @@ fn format_number(view: &mut View<'_>, name: &str) -> db::Result<u32> {
 fn delta_row(view: &mut View<'_>, commit: &ContextCommitted) -> db::Result<DeltaRow> {
     let artifact: Option<ArtifactId> = commit.artifact_ref.parse().ok();
     let stored = artifact.map(|id| view.artifact(&id)).transpose()?.flatten();
-    let n = stored.filter(|row| row.place == Place::Record).map_or(0, |row| row.n);
+    let n = stored.filter(|row| row.place == rows::Place::Record).map_or(0, |row| row.n);
     let format = format_number(view, &commit.format)?;
     let (messages, tokens) = (commit.message_count, commit.token_count);
     Ok(DeltaRow { artifact, n, len: stored.map_or(0, |row| row.len), format, messages, tokens })
@@ -313,6 +332,31 @@ impl Index<'_> {
             Ok(false)
         })?;
         Ok(found)
+    }
+
+    /// The records of the last `limit` places in the timelines of streams, given as (order, number), latest first. Each
+    /// stream is read from its end only as far as it has later places than those found before.
+    pub fn timeline(&self, streams: &[(usize, u32)], bounds: &Bounds, limit: usize) -> db::Result<Vec<u64>> {
+        let mut latest: BTreeSet<Place> = BTreeSet::new();
+        for (order, number) in streams {
+            let full = latest.first().filter(|_| latest.len() >= limit).map(|(at, ..)| *at);
+            let from = timeline_key(*number, full.map_or(bounds.since, |at| at.max(bounds.since)), 0);
+            let mut to = timeline_key(*number, bounds.until, u64::MAX);
+            to.push(0);
+            self.0.scan_back(&from, &to, &mut |key, _| {
+                let (at, n) = decoded(parse_timeline_key(key), "timeline")?;
+                let place = (at, *order, n);
+                if bounds.before.is_none_or(|before| place < before) {
+                    latest.insert(place);
+                }
+                if latest.len() <= limit {
+                    return Ok(true);
+                }
+                // What is earlier in this stream is earlier than all that is kept.
+                Ok(latest.pop_first() != Some(place))
+            })?;
+        }
+        Ok(latest.into_iter().rev().map(|(.., n)| n).collect())
     }
 
     /// Records of commits without a summary, from `after` on, oldest first.

@@ -6,7 +6,7 @@ mod fold;
 mod queries;
 mod rows;
 
-pub use commits::{CommitRow, DeltaRow, commit_row, format_name};
+pub use commits::{Bounds, CommitRow, DeltaRow, commit_row, format_name};
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
 pub use fold::{View, fold};
 pub use queries::{Index, Lookup, StreamOrder};

@@ -104,7 +104,7 @@ fn link(id: CommitId, row: &CommitRow) -> Link {
     Link { id, parent, kind, generation, created_at }
 }
 
-fn ids(look: &Look<'_>, records: Vec<u64>) -> Looked<Vec<CommitId>> {
+pub(super) fn ids(look: &Look<'_>, records: Vec<u64>) -> Looked<Vec<CommitId>> {
     let parse = |n| {
         let (_, commit) = committed(look, n)?;
         commit.commit_id.parse().map_err(|_| misplaced(n, "names no commit").into())
@@ -112,7 +112,7 @@ fn ids(look: &Look<'_>, records: Vec<u64>) -> Looked<Vec<CommitId>> {
     records.into_iter().map(parse).collect()
 }
 
-fn committed(look: &Look<'_>, n: u64) -> Looked<(FrameRecord, ContextCommitted)> {
+pub(super) fn committed(look: &Look<'_>, n: u64) -> Looked<(FrameRecord, ContextCommitted)> {
     match context_frame(look, n)? {
         (frame, ContextBody::ContextCommitted(commit)) => Ok((frame, commit)),
         _ => Err(misplaced(n, "is no commit").into()),

@@ -10,6 +10,7 @@ mod migrate;
 mod parts;
 mod seal;
 mod sweep;
+mod timeline;
 mod verify;
 mod writer;
 
@@ -30,7 +31,7 @@ use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOr
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, clip,
 };
 pub use backup::Backup;
 use checkpoint::Checkpoints;
@@ -553,6 +554,10 @@ impl Ledger for SqliteLedger {
 
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
         self.last_commit_at(principal, at)
+    }
+
+    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
+        self.latest_commits(span, limit)
     }
 
     fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {

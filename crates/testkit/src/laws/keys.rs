@@ -30,6 +30,23 @@ pub(super) fn a_retry_answers_the_same_and_writes_nothing(ledger: &dyn Ledger) {
     assert_same(&before, &fingerprint(ledger));
 }
 
+pub(super) fn a_retry_over_several_streams_answers_all_of_it(ledger: &dyn Ledger) {
+    let (a, b, c) = (stream("session/a"), stream("session/b"), stream("session/c"));
+    append(ledger, one(&b, &output("before")));
+    let request = |streams: &[&StreamId]| Batch {
+        frames: streams.iter().map(|of| frame(of, &output("x"))).collect(),
+        idempotency_key: Some("k".into()),
+        ..Batch::default()
+    };
+    let first = append(ledger, request(&[&a, &b, &a, &b]));
+    append(ledger, one(&a, &output("after")));
+    assert_eq!(append(ledger, request(&[&a, &b, &a, &b])), Appended { replayed: true, ..first });
+    // The key is taken in each of the streams, whichever comes first.
+    check_refused(ledger, request(&[&b]), "idempotency-key-reused");
+    check_refused(ledger, request(&[&c, &b]), "idempotency-key-reused");
+    assert!(!append(ledger, request(&[&c])).replayed);
+}
+
 pub(super) fn a_retry_may_have_another_id_and_time(ledger: &dyn Ledger) {
     let session = stream("session/a");
     let request = |id: &str, timestamp_ms| {

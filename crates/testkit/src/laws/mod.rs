@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod batches;
+mod commits;
 mod frames;
 mod keys;
 mod listings;
@@ -56,6 +57,7 @@ pub const ALL: &[Law] = laws! {
         a_frame_belongs_to_its_stream;
     keys:
         a_retry_answers_the_same_and_writes_nothing
+        a_retry_over_several_streams_answers_all_of_it
         a_retry_may_have_another_id_and_time
         a_key_belongs_to_one_request
         a_key_belongs_to_one_stream
@@ -93,6 +95,17 @@ pub const ALL: &[Law] = laws! {
         tags_move_from_where_they_are
         tags_are_listed
         marks_are_kept_per_stream;
+    commits:
+        a_chain_is_walked_from_its_tip_to_the_stop
+        any_commit_of_any_tree_leads_to_its_root
+        children_are_listed_in_the_order_in_which_they_came
+        of_commits_at_one_instant_the_one_stored_last_is_found
+        a_timeline_is_newest_first_and_goes_on_where_it_ended
+        commits_without_a_summary_are_listed_until_they_have_one
+        refs_move_from_where_they_are
+        the_same_commit_twice_is_one_and_another_under_its_id_is_refused
+        a_compaction_and_what_it_replaces_come_together_or_not_at_all
+        a_commit_follows_one_that_is_there;
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing
