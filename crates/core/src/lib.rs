@@ -10,7 +10,9 @@ pub mod frame;
 mod id;
 pub mod limits;
 pub mod order;
+pub mod pack;
 mod problem;
+pub mod redact;
 mod stream;
 mod time;
 
