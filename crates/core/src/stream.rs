@@ -71,6 +71,11 @@ impl StreamId {
     pub fn artifacts() -> Self {
         Self { kind: StreamKind::Artifact, id: "store".to_owned() }
     }
+
+    /// The stream that records context packs, in the order in which they came.
+    pub fn packs() -> Self {
+        Self { kind: StreamKind::Artifact, id: "packs".to_owned() }
+    }
 }
 
 fn check_part(part: &'static str, text: &str, bytes_max: usize) -> Result<(), ParseStreamError> {

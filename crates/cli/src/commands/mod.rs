@@ -20,6 +20,7 @@ mod maintain;
 mod man;
 mod materialize;
 mod note;
+mod pack;
 mod pin;
 mod put;
 mod resolve;
@@ -29,6 +30,7 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod unpack;
 mod verify;
 
 use std::io::Write;
@@ -99,6 +101,10 @@ pub enum Command {
     Resolve(resolve::Resolve),
     /// Sum up commits that have no summary
     Summarize(summarize::Summarize),
+    /// Pack sessions: messages and sources under one hash; list, show, verify and compare packs
+    Pack(pack::Pack),
+    /// Take in a pack that someone else made
+    Unpack(unpack::Unpack),
     /// Append frames to a stream
     Append(append::Append),
     /// Read a stream, follow it, or exchange frames as files
@@ -195,6 +201,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
         Command::Summarize(summarize) => summarize.run(context),
+        Command::Pack(pack) => pack.run(context),
+        Command::Unpack(unpack) => unpack.run(context),
         Command::Append(append) => append.run(context),
         Command::Frames(frames) => frames.run(context),
         Command::Streams(streams) => streams.run(context),

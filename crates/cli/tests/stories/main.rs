@@ -12,6 +12,7 @@ mod help;
 mod hostile;
 mod large;
 mod output;
+mod packs;
 mod processes;
 mod refusals;
 mod runner;

@@ -79,6 +79,8 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("artifact", "artifact_tagged", r#""name":"latest","artifact_id":"f","previous":"e","actor_id":"a","origin":"cli""#),
     ("artifact", "artifact_policy_set", r#""artifact_id":"f","policy":"ephemeral","ttl_ms":5,"actor_id":"a","origin":"cli""#),
     ("artifact", "artifact_policy_set", r#""artifact_id":"f","policy":"pin","ttl_ms":null,"actor_id":"a","origin":"cli""#),
+    ("artifact", "artifact_packed", r#""pack_hash":"h","artifact_id":"f","pack_version":"0.7.0","pack_session_id":"u","title":null,"message_count":2,"sources_count":1,"algorithm":"i732-compat","sources_dropped":0,"actor_id":"a","origin":"cli""#),
+    ("artifact", "artifact_packed", r#""pack_hash":"h","artifact_id":"f","pack_version":"0.7.0","pack_session_id":"u","title":"t","message_count":2,"sources_count":1,"algorithm":"i732-compat","sources_dropped":1,"packed_from":"ctx-1","redaction":{"rules":"r","found":{"jwt":1}},"actor_id":"a","origin":"cli""#),
     ("artifact", "artifact_condemned", r#""artifact_ids":["f"],"actor_id":"a","origin":"cli""#),
     ("artifact", "artifact_dropped", r#""artifact_ids":["f","e"],"actor_id":"a","origin":"cli""#),
     ("context", "context_committed", r#""commit_id":"ctx-1","version":1,"commit_type":"delta","artifact_ref":"art-1","format":"events-v1","checkpoint":"explicit","message_count":0,"token_count":0,"created_at":"2026-01-01T00:00:00Z""#),

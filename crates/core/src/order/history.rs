@@ -70,7 +70,7 @@ fn told(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["tool-fail", id] => in_session("tool_failed", json!({"tool_id": id, "error": "timeout"})),
         ["save", auto, tool] => in_session("checkpoint_created", workspace_checkpoint(*auto == "auto", tool)),
         ["task", ..] | ["status", _] | ["output"] | ["cancelled"] | ["task-odd"] => task(words),
-        ["write", ..] | ["tag", ..] | ["policy", ..] | ["condemn", ..] | ["drop", ..] => artifact(words),
+        ["write", ..] | ["tag", ..] | ["policy", ..] | ["pack", _] | ["condemn", ..] | ["drop", ..] => artifact(words),
         ["commit", ..] | ["note", _] | ["ref", ..] => context(words),
         _ => thread(words),
     }
@@ -152,11 +152,20 @@ fn artifact(words: &[&str]) -> (&'static str, &'static str, Value) {
             ("artifact_tagged", json!({"name": name, "artifact_id": named(to), "previous": named(from)}))
         }
         ["policy", letter, policy] => ("artifact_policy_set", json!({"artifact_id": hex(letter), "policy": policy})),
+        ["pack", letter] => return ("artifact/packs", "artifact_packed", pack(letter)),
         ["condemn", letters @ ..] => ("artifact_condemned", json!({"artifact_ids": hexes(letters)})),
         ["drop", letters @ ..] => ("artifact_dropped", json!({"artifact_ids": hexes(letters)})),
         _ => panic!("no such step: {words:?}"),
     };
     ("artifact/store", type_name, merged(payload, json!({"actor_id": "a", "origin": "test"})))
+}
+
+fn pack(letter: &str) -> Value {
+    json!({
+        "pack_hash": hex(&format!("pack {letter}")), "artifact_id": hex(letter), "pack_version": "0.7.0",
+        "pack_session_id": "s", "message_count": 1, "sources_count": 0, "algorithm": "x", "sources_dropped": 0,
+        "actor_id": "a", "origin": "test",
+    })
 }
 
 fn hexes(letters: &[&str]) -> Vec<String> {

@@ -161,6 +161,16 @@ fn a_policy_is_known_and_its_artifact_is_here() {
 }
 
 #[test]
+fn a_pack_is_recorded_once() {
+    check("pack a; pack b", "ok");
+    check("pack a; pack a", "duplicate-pack");
+    check("pack a; pack a artifact_id=x", "malformed-payload");
+    check("pack a pack_hash=AB", "pack-malformed");
+    check("condemn a; drop a; pack a", "artifact-gone");
+    check("write a; condemn a; pack a; drop a", "not-condemned");
+}
+
+#[test]
 fn only_what_stays_condemned_is_dropped() {
     check("condemn a b; drop a; drop b", "ok");
     check("drop a", "not-condemned");
@@ -326,6 +336,8 @@ const STEPS: &[&str] = &[
     "tag x b a",
     "tag x - b",
     "policy a pin",
+    "pack a",
+    "pack b",
     "condemn a",
     "condemn a b",
     "drop a",
@@ -483,6 +495,13 @@ fn legal_of_artifacts(history: &[Frame], next: &ArtifactBody) -> bool {
             last.cloned().flatten() == tag.previous && tag.artifact_id.as_ref().is_none_or(|id| !is_gone(history, id))
         }
         ArtifactBody::ArtifactPolicySet(set) => !is_gone(history, &set.artifact_id),
+        ArtifactBody::ArtifactPacked(pack) => {
+            let is_it = |frame: &Frame| match &frame.body {
+                Body::Artifact(ArtifactBody::ArtifactPacked(then)) => then.pack_hash == pack.pack_hash,
+                _ => false,
+            };
+            !history.iter().any(is_it) && !is_gone(history, &pack.artifact_id)
+        }
         ArtifactBody::ArtifactCondemned(these) => these.artifact_ids.iter().all(|id| !is_gone(history, id)),
         ArtifactBody::ArtifactDropped(these) => these.artifact_ids.iter().all(|id| is_condemned(history, id)),
     }
