@@ -10,7 +10,9 @@ mod doctor;
 mod env;
 mod error;
 mod exchange;
+mod export;
 mod gc;
+mod import;
 mod materialize;
 mod pack;
 mod policy;
@@ -36,6 +38,10 @@ pub use env::Env;
 pub use error::ServiceError;
 pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
+pub use import::{
+    ImportIssue, ImportOptions, Imported, KnownPart, Place, Runtime, SourceFile, SourceState, arrange, files_in,
+    known_places,
+};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};
 pub use policy::{Policy, parse_ttl};

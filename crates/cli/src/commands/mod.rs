@@ -9,11 +9,13 @@ mod completions;
 mod demo;
 mod diff;
 mod doctor;
+mod export;
 mod file;
 mod fork;
 mod frames;
 mod gc;
 mod get;
+mod import;
 mod init;
 mod log;
 mod maintain;
@@ -81,6 +83,10 @@ pub enum Command {
     Init(init::Init),
     /// Show the state of the store
     Status(status::Status),
+    /// Copy in what agents wrote: every byte, as commits
+    Import(import::Import),
+    /// Give an imported file back as it was
+    Export(export::Export),
     /// Commit what an agent knows now
     Checkpoint(checkpoint::Checkpoint),
     /// Show history, newest first
@@ -191,6 +197,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
     match cli.command.unwrap_or(Command::Status(status::Status::default())) {
         Command::Init(init) => init.run(context),
         Command::Status(status) => status.run(context),
+        Command::Import(import) => import.run(context),
+        Command::Export(export) => export.run(context),
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),

@@ -87,6 +87,8 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("context", "context_committed", r#""commit_id":"ctx-2","version":1,"parent":"ctx-1","commit_type":"compaction","artifact_ref":"art-1","format":"events-v1","template":"t","principal":"p","machine":"m","agent_session_id":"s","checkpoint":"turn_boundary","ticket_id":"k","thread_id":"th","summary":"so","message_count":2,"token_count":30,"token_method":"bytes/4","created_at":"2026-01-01T00:00:00.000001Z","attributes":{"cwd":"/","branch":"b"}"#),
     ("context", "context_noted", r#""commit_id":"ctx-1","actor_id":"a","origin":"cli""#),
     ("context", "context_noted", r#""commit_id":"ctx-1","summary":"so","tags":[],"actor_id":"a","origin":"cli""#),
+    ("source", "source_read", r#""path":"/a.jsonl","runtime":"codex","format":"codex-v1","from":0,"to":0,"lines":0,"parts":[],"tail_artifact_id":null,"size":0,"records":{},"problems":0,"actor_id":"a","origin":"cli""#),
+    ("source", "source_read", r#""path":"/a.jsonl","runtime":"codex","format":"codex-v1","machine":"m","agent_session_id":"s","from":2,"to":5,"lines":4,"parts":[{"commit_id":"ctx-1","artifact_id":"f","bytes":3}],"tail_artifact_id":"e","size":9,"modified_us":7,"records":{"user":4},"problems":1,"actor_id":"a","origin":"cli""#),
     ("context", "context_ref_moved", r#""name":"main","commit_id":null,"previous":"ctx-1","actor_id":"a","origin":"cli""#),
     ("context", "context_ref_moved", r#""name":"main","commit_id":"ctx-1","previous":null,"actor_id":"a","origin":"cli""#),
 ];

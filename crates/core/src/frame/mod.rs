@@ -16,6 +16,7 @@ mod members;
 mod mention;
 mod raw;
 mod session;
+mod source;
 mod task;
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use json::Json;
 pub use mention::artifact_mentions;
 pub use raw::RawFrame;
 pub use session::*;
+pub use source::*;
 pub use task::*;
 
 use self::envelope::{Envelope, is_envelope_key};
@@ -99,6 +101,7 @@ pub enum Body {
     Continuity(ContinuityBody),
     Artifact(ArtifactBody),
     Context(ContextBody),
+    Source(SourceBody),
     /// Of a type that this version does not know; every member is kept.
     Unknown {
         type_name: String,
@@ -114,6 +117,7 @@ impl Body {
             Self::Continuity(body) => body.type_name(),
             Self::Artifact(body) => body.type_name(),
             Self::Context(body) => body.type_name(),
+            Self::Source(body) => body.type_name(),
             Self::Unknown { type_name, .. } => type_name,
         }
     }
@@ -125,6 +129,7 @@ impl Body {
             ("tool_task_", StreamKind::Task),
             ("artifact_", StreamKind::Artifact),
             ("context_", StreamKind::Context),
+            ("source_", StreamKind::Source),
         ];
         kinds
             .into_iter()
@@ -151,6 +156,7 @@ impl Body {
             || ContinuityBody::knows(type_name)
             || ArtifactBody::knows(type_name)
             || ContextBody::knows(type_name)
+            || SourceBody::knows(type_name)
     }
 
     fn read(type_name: &str, members: &mut Members<'_>) -> Option<Result<Self, MemberFault>> {
@@ -160,6 +166,7 @@ impl Body {
             StreamKind::Continuity => Some(ContinuityBody::read(type_name, members)?.map(Self::Continuity)),
             StreamKind::Artifact => Some(ArtifactBody::read(type_name, members)?.map(Self::Artifact)),
             StreamKind::Context => Some(ContextBody::read(type_name, members)?.map(Self::Context)),
+            StreamKind::Source => Some(SourceBody::read(type_name, members)?.map(Self::Source)),
             StreamKind::Other(_) => None,
         }
     }
@@ -171,6 +178,7 @@ impl Body {
             Self::Continuity(body) => body.write(out),
             Self::Artifact(body) => body.write(out),
             Self::Context(body) => body.write(out),
+            Self::Source(body) => body.write(out),
             Self::Unknown { members, .. } => out.members(borrowed(members)),
         }
     }

@@ -71,6 +71,7 @@ fn told(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["save", auto, tool] => in_session("checkpoint_created", workspace_checkpoint(*auto == "auto", tool)),
         ["task", ..] | ["status", _] | ["output"] | ["cancelled"] | ["task-odd"] => task(words),
         ["write", ..] | ["tag", ..] | ["policy", ..] | ["pack", _] | ["condemn", ..] | ["drop", ..] => artifact(words),
+        ["source", ..] => source(words),
         ["commit", ..] | ["note", _] | ["ref", ..] => context(words),
         _ => thread(words),
     }
@@ -190,6 +191,18 @@ fn context(words: &[&str]) -> (&'static str, &'static str, Value) {
         _ => panic!("no such step: {words:?}"),
     };
     ("context/dana", type_name, payload)
+}
+
+/// A read from one offset to another, all of it one commit's.
+fn source(words: &[&str]) -> (&'static str, &'static str, Value) {
+    let [_, path, from, to] = words else { panic!("no such step: {words:?}") };
+    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let parts = json!([{"commit_id": commit_id(path), "artifact_id": hex(path), "bytes": to.saturating_sub(from)}]);
+    let payload = json!({
+        "path": "/x", "runtime": "codex", "format": "codex-v1", "from": from, "to": to, "lines": 1, "parts": parts,
+        "tail_artifact_id": null, "size": to, "records": {}, "problems": 0, "actor_id": "a", "origin": "test",
+    });
+    ("source/x", "source_read", payload)
 }
 
 const CREATED_AT: &str = "2026-11-15T09:12:00.000001Z";

@@ -176,7 +176,7 @@ pub(super) fn marks_of(raw: &RawFrame, frame: &Frame) -> Vec<Mark> {
         }
         Body::Artifact(body) => [spared(raw), in_store(artifact(frame, body))].concat(),
         Body::Context(body) => [spared(raw), in_store(context(frame, body))].concat(),
-        Body::Unknown { .. } => spared(raw),
+        Body::Source(_) | Body::Unknown { .. } => spared(raw),
     }
 }
 

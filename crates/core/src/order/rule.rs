@@ -141,6 +141,8 @@ rules! {
     /// Another commit has this id.
     CommitConflict, "commit-conflict", Conflict;
     CommitUnknown, "commit-unknown", Conflict;
+    /// What is said of a source adds up.
+    SourceMalformed, "source-malformed", Invalid;
     /// A ref moves from where it is.
     RefMoved, "ref-moved", Conflict;
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::history::{World, commit_id, hex};
 use super::*;
 use crate::frame::{
-    ArtifactBody, ContextBody, ContinuityBody, Frame, SessionBody, TaskBody, TaskStatus, artifact_mentions,
+    ArtifactBody, ContextBody, ContinuityBody, Frame, SessionBody, SourceBody, TaskBody, TaskStatus, artifact_mentions,
 };
 use crate::{ArtifactId, ErrorKind};
 
@@ -243,6 +243,17 @@ fn notes_and_refs_are_of_commits() {
 }
 
 #[test]
+fn what_is_said_of_a_source_adds_up() {
+    check("commit a delta; source a 0 5; source a 5 9; source a 2 3", "ok");
+    check("source a 0 5", "commit-unknown");
+    check("commit a delta; source a 5 0", "source-malformed");
+    check("commit a delta; source a 0 5 to=4", "source-malformed");
+    check("commit a delta; source a 0 5 size=9", "source-malformed");
+    check(&format!("commit a delta; source a 0 5 size=9 tail_artifact_id={}", hex("t")), "ok");
+    check(&format!("commit a delta; source a 0 5 tail_artifact_id={}", hex("t")), "source-malformed");
+}
+
+#[test]
 fn a_payload_that_is_not_what_its_type_says_is_refused() {
     check("text delta=!", "malformed-payload");
     check("text delta=5", "malformed-payload");
@@ -349,6 +360,8 @@ const STEPS: &[&str] = &[
     "commit abc delta",
     "commit ac compaction",
     "note ab",
+    "source a 0 5",
+    "source ab 5 9",
     "ref main a -",
     "ref main ab a",
     "ref main - ab",
@@ -380,8 +393,19 @@ fn legal(history: &[Frame], next: &Frame) -> bool {
             Body::Continuity(body) => legal_in_thread(history, &here().collect::<Vec<_>>(), body),
             Body::Artifact(body) => legal_of_artifacts(history, body),
             Body::Context(body) => legal_of_commits(history, next, body),
+            // The steps name commits that may not be there yet.
+            Body::Source(SourceBody::SourceRead(read)) => {
+                read.parts.iter().all(|part| has_commit(history, &part.commit_id))
+            }
             Body::Unknown { .. } => true,
         }
+}
+
+fn has_commit(history: &[Frame], id: &str) -> bool {
+    history.iter().any(|frame| match &frame.body {
+        Body::Context(ContextBody::ContextCommitted(commit)) => commit.commit_id == id,
+        _ => false,
+    })
 }
 
 fn ended_tools<'a>(bodies: impl IntoIterator<Item = &'a Body>) -> Vec<&'a str> {

@@ -1,0 +1,359 @@
+//! One file on its way in: read window by window, each piece a commit that follows the one before, or the one it goes back
+//! to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use enjamb_core::chain::CommitKind;
+use enjamb_core::conversation::{Conversation, Role};
+use enjamb_core::frame::{Json, SourcePart, SourceRead};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
+use enjamb_ledger::NewArtifact;
+
+use super::commit::{Delta, Origin};
+use super::cut::{Piece, pieces};
+use super::group::Group;
+use super::source::{SourceState, failed, seek};
+use super::window::{self, Record, Understood, Window};
+use super::{ImportIssue, Runtime, SourceFile};
+use crate::{Actor, PutOptions, Result, Store};
+
+/// A file that holds something new.
+pub(super) struct FileImport {
+    pub file: SourceFile,
+    pub stream: StreamId,
+    /// The seq that its next frame must get: nobody else has read it in between.
+    seq: u64,
+    origin: Origin,
+    /// Where this read began.
+    pub from: u64,
+    pub offset: u64,
+    lines: u64,
+    tip: Option<CommitId>,
+    branches: Branches,
+    parts: Vec<SourcePart>,
+    records: BTreeMap<String, u64>,
+    pub issues: Vec<ImportIssue>,
+    problems: u64,
+    /// What was read before is no longer what the file holds.
+    pub rewritten: bool,
+}
+
+/// Which commit holds which record, so that one that goes back can be told.
+#[derive(Default)]
+struct Branches {
+    commits: Vec<CommitId>,
+    /// By the first half of the digest of a record's id.
+    owners: HashMap<u64, usize>,
+    /// Commits before this one were compacted; what a compaction carried over does not go back to them.
+    reset: usize,
+}
+
+/// What to do next with a file.
+#[derive(PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    Finished,
+}
+
+impl FileImport {
+    /// A file, read up to `from` already.
+    pub(super) fn new(
+        file: SourceFile,
+        origin: Origin,
+        known: Option<&SourceState>,
+        from: u64,
+        lines: u64,
+        parts: usize,
+    ) -> Self {
+        let stream = super::source::stream_of(&origin.path);
+        let tip = known.and_then(|state| parts.checked_sub(1).and_then(|last| state.parts.get(last)));
+        let rewritten = known.is_some_and(|state| parts < state.parts.len());
+        Self {
+            file,
+            stream,
+            seq: known.map_or(0, |state| state.next_seq),
+            origin,
+            from,
+            offset: from,
+            lines,
+            tip: tip.map(|part| part.commit),
+            branches: Branches::default(),
+            parts: Vec::new(),
+            records: BTreeMap::new(),
+            issues: Vec::new(),
+            problems: 0,
+            rewritten,
+        }
+    }
+
+    /// Reads the next window into a group.
+    pub(super) fn step(&mut self, group: &mut Group<'_, '_>) -> Result<Step> {
+        let path = self.file.path.clone();
+        let mut file = File::open(&path).map_err(|source| failed(&path, source))?;
+        if self.file.is_document() {
+            return self.document(&mut file, group);
+        }
+        match window::read(&mut file, &path, self.offset, self.file.size)? {
+            Window::Lines { bytes, at_end } => {
+                self.lines(&bytes, at_end, group)?;
+                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+            }
+            Window::Long(head) => {
+                self.long_line(&mut file, &path, &head, group)?;
+                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+            }
+            Window::End => Ok(Step::Finished),
+        }
+    }
+
+    fn lines(&mut self, bytes: &[u8], at_end: bool, group: &mut Group<'_, '_>) -> Result<()> {
+        let understood = enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, bytes));
+        let Some(understood) = understood else {
+            self.take(bytes, None, CommitKind::Delta, "explicit", group)?;
+            self.lines += count_lines(bytes);
+            return Ok(());
+        };
+        let Understood { reading, records, ends, damage } = understood;
+        let pieces = pieces(reading, &ends, at_end);
+        let end = pieces.last().map_or(0, |piece| piece.range.end);
+        for (_, line, detail) in damage.into_iter().filter(|(at, ..)| *at < end) {
+            self.issues.push(ImportIssue { path: self.file.path.clone(), line: self.lines + line, detail });
+            self.problems += 1;
+        }
+        let mut records = records.into_iter().peekable();
+        for piece in pieces {
+            let end = piece.range.end;
+            let inside: Vec<Record> = std::iter::from_fn(|| records.next_if(|record| record.at < end)).collect();
+            self.piece(bytes, piece, &inside, group)?;
+        }
+        self.lines += count_lines(&bytes[..end]);
+        Ok(())
+    }
+
+    fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_, '_>) -> Result<()> {
+        let Piece { range, kind, trigger, conversation } = piece;
+        if let Some(parent) = self.branches.goes_back(&conversation) {
+            self.tip = Some(parent);
+        }
+        self.origin.learn(&conversation);
+        self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
+        for record in records {
+            *self.records.entry(record.kind.clone()).or_default() += 1;
+        }
+        if let Some(tip) = self.tip {
+            self.branches.learn(tip, records, kind);
+        }
+        Ok(())
+    }
+
+    /// Makes a commit of bytes in memory.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        conversation: Option<&Conversation>,
+        kind: CommitKind,
+        trigger: &'static str,
+        group: &mut Group<'_, '_>,
+    ) -> Result<()> {
+        let artifact = ArtifactId::of(bytes);
+        let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
+        let made = self.origin.commit(&delta, self.tip, self.fallback());
+        let id = made.id;
+        group.commit(made, Some(bytes))?;
+        self.part(id, artifact, bytes.len() as u64);
+        Ok(())
+    }
+
+    fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
+        self.parts.push(SourcePart {
+            commit_id: id.to_string(),
+            artifact_id: artifact.to_hex(),
+            bytes,
+            extra: Vec::new(),
+        });
+        self.tip = Some(id);
+        self.offset += bytes;
+    }
+
+    /// A line that memory is not meant for: its bytes pass through, and only how it begins is looked at.
+    fn long_line(&mut self, file: &mut File, path: &Path, head: &[u8], group: &mut Group<'_, '_>) -> Result<()> {
+        seek(file, path, self.offset)?;
+        let mut line = LineReader {
+            source: BufReader::with_capacity(256 << 10, file.take(self.file.size - self.offset)),
+            ended: false,
+        };
+        let (artifact, bytes) = group.stream(&mut line)?;
+        let is_compaction = begins_compaction(head);
+        let kind = if is_compaction { CommitKind::Compaction } else { CommitKind::Delta };
+        let trigger = if is_compaction { "compaction" } else { "explicit" };
+        self.streamed(artifact, bytes, kind, trigger, group)?;
+        *self.records.entry("long".to_owned()).or_default() += 1;
+        self.lines += 1;
+        if is_compaction {
+            self.branches.reset = self.branches.commits.len();
+        }
+        Ok(())
+    }
+
+    /// A file that its runtime writes anew each time: all of it is one commit, which stands for those before.
+    fn document(&mut self, file: &mut File, group: &mut Group<'_, '_>) -> Result<Step> {
+        seek(file, &self.file.path, 0)?;
+        let mut rest = file.take(self.file.size);
+        let (artifact, bytes) = group.stream(&mut rest)?;
+        self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
+        Ok(Step::Finished)
+    }
+
+    fn streamed(
+        &mut self,
+        artifact: ArtifactId,
+        bytes: u64,
+        kind: CommitKind,
+        trigger: &'static str,
+        group: &mut Group<'_, '_>,
+    ) -> Result<()> {
+        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation: None };
+        let made = self.origin.commit(&delta, self.tip, self.fallback());
+        let id = made.id;
+        group.commit(made, None)?;
+        self.part(id, artifact, bytes);
+        Ok(())
+    }
+
+    fn fallback(&self) -> Timestamp {
+        self.file.modified.unwrap_or(Timestamp::from_micros(0))
+    }
+
+    /// Tells a group how far the file was read. Once it is read to its end, that takes in the line that is not whole.
+    pub(super) fn tell(&mut self, finished: bool, store: &Store, group: &mut Group<'_, '_>, by: &Actor) -> Result<()> {
+        let tail = if finished && self.offset < self.file.size { Some(self.tail(store, group)?) } else { None };
+        let size = if finished { self.file.size } else { self.offset };
+        let records = serde_json::to_value(std::mem::take(&mut self.records)).unwrap_or_default();
+        let read = SourceRead {
+            path: self.origin.path.clone(),
+            runtime: self.origin.runtime.to_owned(),
+            format: self.origin.format.to_owned(),
+            machine: self.origin.machine.clone(),
+            agent_session_id: self.origin.session.clone(),
+            from: self.from,
+            to: self.offset,
+            lines: self.lines,
+            parts: std::mem::take(&mut self.parts),
+            tail_artifact_id: tail.map(|id| id.to_hex()),
+            size,
+            // Only a file that was read to its end can be found unchanged.
+            modified_us: self.file.modified.filter(|_| finished).map(Timestamp::as_micros),
+            records: Json::from(records),
+            problems: std::mem::take(&mut self.problems),
+            actor_id: by.actor_id.clone(),
+            origin: by.origin.clone(),
+        };
+        group.read(&self.stream, self.seq, read)?;
+        self.seq += 1;
+        self.from = self.offset;
+        Ok(())
+    }
+
+    fn tail(&mut self, store: &Store, group: &mut Group<'_, '_>) -> Result<ArtifactId> {
+        let path = &self.file.path;
+        self.issues.push(ImportIssue {
+            path: path.clone(),
+            line: self.lines + 1,
+            detail: "The last line is cut short; it is kept, and read again when it has grown.".to_owned(),
+        });
+        self.problems += 1;
+        let mut file = File::open(path).map_err(|source| failed(path, source))?;
+        seek(&mut file, path, self.offset)?;
+        let mut rest = file.take(self.file.size - self.offset);
+        if self.file.size - self.offset > enjamb_core::limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+            return Ok(store.put(&mut rest, &PutOptions::default())?.id);
+        }
+        let mut bytes = Vec::new();
+        rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+        let artifact = NewArtifact::from_bytes(bytes);
+        let id = artifact.id;
+        group.artifacts.push(artifact);
+        Ok(id)
+    }
+
+    /// Lets what goes back to a commit that is stored already be told from what follows the last.
+    pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
+        self.branches.learn(commit, records, CommitKind::Delta);
+    }
+}
+
+impl SourceFile {
+    /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
+    pub(super) fn is_document(&self) -> bool {
+        match self.runtime {
+            Runtime::ClaudeCode => false,
+            Runtime::Codex | Runtime::Gemini | Runtime::OpenCode | Runtime::Other => {
+                self.path.extension().is_some_and(|extension| extension == "json")
+            }
+        }
+    }
+}
+
+impl Branches {
+    /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
+    fn goes_back(&self, conversation: &Conversation) -> Option<CommitId> {
+        let first = conversation.entries.iter().find(|entry| entry.is_message())?;
+        if first.role != Role::User || first.synthetic {
+            return None;
+        }
+        let owner = *self.owners.get(&short(first.parent_id.as_deref()?))?;
+        let is_last = owner + 1 == self.commits.len();
+        (!is_last && owner >= self.reset).then(|| self.commits[owner])
+    }
+
+    fn learn(&mut self, tip: CommitId, records: &[Record], kind: CommitKind) {
+        if kind.begins() {
+            self.reset = self.commits.len();
+        }
+        let owner = self.commits.len();
+        self.commits.push(tip);
+        let ids = records.iter().filter_map(|record| record.uuid.as_deref());
+        self.owners.extend(ids.map(|id| (short(id), owner)));
+    }
+}
+
+fn short(id: &str) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Digest::of(id.as_bytes()).as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Whether a line of Codex says, before anything large, that it is a compaction.
+fn begins_compaction(head: &[u8]) -> bool {
+    const NAMED_WITHIN: usize = 200;
+    let head = &head[..head.len().min(NAMED_WITHIN)];
+    head.windows(18).any(|window| window == br#""type":"compacted""#)
+}
+
+/// Gives one line, with its newline, and then nothing.
+struct LineReader<R> {
+    source: BufReader<R>,
+    ended: bool,
+}
+
+impl<R: Read> Read for LineReader<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let ready = self.source.fill_buf()?;
+        let ready = &ready[..ready.len().min(out.len())];
+        let count = ready.iter().position(|byte| *byte == b'\n').map_or(ready.len(), |at| at + 1);
+        out[..count].copy_from_slice(&ready[..count]);
+        self.ended = ready[..count].ends_with(b"\n");
+        self.source.consume(count);
+        Ok(count)
+    }
+}
