@@ -126,6 +126,7 @@ impl ServiceError {
             Self::Pack(PackError::TooLarge { .. }) => {
                 Some("enjamb pack REV --stop compaction    packs only what came after the last compaction".into())
             }
+            Self::Unknown { what: "source" | "session", .. } => Some("enjamb streams --kind source --all".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();

@@ -137,7 +137,7 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
             done.failed.iter().map(|(path, why)| json!({"path": path.to_string_lossy(), "detail": why})).collect();
         let value = json!({
             "files": done.files, "unchanged": done.unchanged, "rewritten": done.rewritten, "bytes": done.bytes,
-            "commits": done.commits, "known": done.known, "runtimes": done.by_runtime, "issues": issues, "failed": failed,
+            "commits": done.commits, "known": done.known, "runtimes": done.by_runtime, "records": done.records, "issues": issues, "failed": failed,
         });
         context.ui.json("import", value)?;
         return Ok(exit);
@@ -155,6 +155,9 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
         context.ui.bad(&format!("{}: {why}", path.display()))?;
     }
     if in_full {
+        for (kind, count) in &done.records {
+            context.ui.line(format!("  {count:>9} {kind}"))?;
+        }
         for issue in &done.issues {
             context.ui.line(format!("{}:{}: {}", issue.path.display(), issue.line, issue.detail))?;
         }

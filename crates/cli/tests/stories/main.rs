@@ -10,6 +10,7 @@ mod expect;
 mod frames;
 mod help;
 mod hostile;
+mod imports;
 mod large;
 mod output;
 mod packs;

@@ -130,6 +130,11 @@ impl Reader {
         self.cwd = meta.text("cwd");
         self.version = meta.text("cli_version");
         self.git_branch = meta.object("git").and_then(|git| git.text("branch"));
+        // The line itself says so too: a delta may hold nothing else of the session.
+        if let Some(mut entry) = self.reading.conversation.entries.pop() {
+            self.describe(&mut entry);
+            self.reading.conversation.entries.push(entry);
+        }
     }
 
     /// The provider's count for the reply that was just given. It is told again unchanged at other times.

@@ -43,6 +43,7 @@ pub(super) struct Delta<'c> {
 }
 
 const FACTS: [&str; 3] = [attribute::CWD, attribute::GIT_BRANCH, attribute::VERSION];
+const PARENT_SESSION: &str = "parent_session";
 
 impl Origin {
     /// Learns from entries what holds for them and for those that follow.
@@ -56,12 +57,22 @@ impl Origin {
             if let Some(model) = &entry.model {
                 self.facts.insert("model", model.clone());
             }
-            if self.session.is_none() {
-                self.session = entry.attribute(attribute::SESSION_ID).map(str::to_owned);
-            }
+            self.learn_session(entry.attribute(attribute::SESSION_ID));
         }
         if let Some((_, last)) = conversation.time_span() {
             self.at = Some(last);
+        }
+    }
+
+    /// The first id is the file's own where its name gave none. Any other is that of the session which a subagent works
+    /// for, or which was continued.
+    fn learn_session(&mut self, told: Option<&str>) {
+        match (told, &self.session) {
+            (Some(told), None) => self.session = Some(told.to_owned()),
+            (Some(told), Some(own)) if told != own => {
+                self.facts.insert(PARENT_SESSION, told.to_owned());
+            }
+            _ => {}
         }
     }
 
@@ -70,7 +81,7 @@ impl Origin {
         self.at = Some(last.link.created_at);
         let attributes = last.commit.attributes.as_ref().map(Json::get).unwrap_or_default();
         let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else { return };
-        for name in FACTS.into_iter().chain(["model"]) {
+        for name in FACTS.into_iter().chain(["model", PARENT_SESSION]) {
             if let Some(value) = attributes[name].as_str() {
                 self.facts.insert(name, value.to_owned());
             }

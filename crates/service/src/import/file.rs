@@ -17,7 +17,7 @@ use super::cut::{Piece, pieces};
 use super::group::Group;
 use super::source::{SourceState, failed, seek};
 use super::window::{self, Record, Understood, Window};
-use super::{ImportIssue, Runtime, SourceFile};
+use super::{ImportIssue, SourceFile};
 use crate::{Actor, PutOptions, Result, Store};
 
 /// A file that holds something new.
@@ -35,6 +35,8 @@ pub(super) struct FileImport {
     branches: Branches,
     parts: Vec<SourcePart>,
     records: BTreeMap<String, u64>,
+    /// Records of all reads since the import began.
+    pub counted: BTreeMap<String, u64>,
     pub issues: Vec<ImportIssue>,
     problems: u64,
     /// What was read before is no longer what the file holds.
@@ -83,6 +85,7 @@ impl FileImport {
             branches: Branches::default(),
             parts: Vec::new(),
             records: BTreeMap::new(),
+            counted: BTreeMap::new(),
             issues: Vec::new(),
             problems: 0,
             rewritten,
@@ -190,7 +193,7 @@ impl FileImport {
         let kind = if is_compaction { CommitKind::Compaction } else { CommitKind::Delta };
         let trigger = if is_compaction { "compaction" } else { "explicit" };
         self.streamed(artifact, bytes, kind, trigger, group)?;
-        *self.records.entry("long".to_owned()).or_default() += 1;
+        *self.records.entry(named_type(head)).or_default() += 1;
         self.lines += 1;
         if is_compaction {
             self.branches.reset = self.branches.commits.len();
@@ -231,7 +234,11 @@ impl FileImport {
     pub(super) fn tell(&mut self, finished: bool, store: &Store, group: &mut Group<'_, '_>, by: &Actor) -> Result<()> {
         let tail = if finished && self.offset < self.file.size { Some(self.tail(store, group)?) } else { None };
         let size = if finished { self.file.size } else { self.offset };
-        let records = serde_json::to_value(std::mem::take(&mut self.records)).unwrap_or_default();
+        let records = std::mem::take(&mut self.records);
+        for (kind, count) in &records {
+            *self.counted.entry(kind.clone()).or_default() += count;
+        }
+        let records = serde_json::to_value(records).unwrap_or_default();
         let read = SourceRead {
             path: self.origin.path.clone(),
             runtime: self.origin.runtime.to_owned(),
@@ -285,18 +292,6 @@ impl FileImport {
     }
 }
 
-impl SourceFile {
-    /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
-    pub(super) fn is_document(&self) -> bool {
-        match self.runtime {
-            Runtime::ClaudeCode => false,
-            Runtime::Codex | Runtime::Gemini | Runtime::OpenCode | Runtime::Other => {
-                self.path.extension().is_some_and(|extension| extension == "json")
-            }
-        }
-    }
-}
-
 impl Branches {
     /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
     fn goes_back(&self, conversation: &Conversation) -> Option<CommitId> {
@@ -330,11 +325,18 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Whether a line of Codex says, before anything large, that it is a compaction.
+/// Whether a line of Codex says that it is a compaction.
 fn begins_compaction(head: &[u8]) -> bool {
-    const NAMED_WITHIN: usize = 200;
-    let head = &head[..head.len().min(NAMED_WITHIN)];
-    head.windows(18).any(|window| window == br#""type":"compacted""#)
+    named_type(head) == "compacted"
+}
+
+/// The type of a record that is too long to be read, if it says so before anything large.
+fn named_type(head: &[u8]) -> String {
+    const NAMED_WITHIN: usize = 400;
+    let head = String::from_utf8_lossy(&head[..head.len().min(NAMED_WITHIN)]);
+    let told = head.split_once("\"type\":").map(|(_, rest)| rest.trim_start().trim_start_matches('"'));
+    let name = told.and_then(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned());
+    name.unwrap_or_else(|| "untyped".to_owned())
 }
 
 /// Gives one line, with its newline, and then nothing.

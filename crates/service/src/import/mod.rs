@@ -51,6 +51,8 @@ pub struct Imported {
     /// Commits that were here already, from a copy of the same file.
     pub known: u64,
     pub by_runtime: BTreeMap<&'static str, u64>,
+    /// Records by the type that they say they are of.
+    pub records: BTreeMap<String, u64>,
     /// Places that hold something else than a record, with their lines.
     pub issues: Vec<ImportIssue>,
     /// Files that could not be read, and why.
@@ -168,7 +170,7 @@ impl Importer<'_, '_> {
         Origin {
             path,
             runtime: found.runtime.as_str(),
-            format: found.runtime.format(),
+            format: found.format(),
             principal: self.options.principal.clone(),
             machine: self.options.machine.clone(),
             session,
@@ -178,7 +180,7 @@ impl Importer<'_, '_> {
 
     /// Reads which records the last commits hold, so that a prompt that goes back to one of them is a branch from it.
     fn remember(&self, import: &mut FileImport, parts: &[KnownPart]) -> Result<()> {
-        let Some(format) = enjamb_formats::by_id(import.file.runtime.format()) else { return Ok(()) };
+        let Some(format) = enjamb_formats::by_id(import.file.format()) else { return Ok(()) };
         let mut bytes = 0;
         let last = parts.iter().rev().take_while(|part| {
             bytes += part.bytes;
@@ -269,6 +271,9 @@ impl Importer<'_, '_> {
             self.report.rewritten += u64::from(import.rewritten);
             *self.report.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
             self.report.issues.extend(import.issues);
+            for (kind, count) in import.counted {
+                *self.report.records.entry(kind).or_default() += count;
+            }
         }
         Ok(())
     }

@@ -28,8 +28,8 @@ impl Runtime {
         }
     }
 
-    /// What its commits say they are in. Those that no module reads are kept all the same.
-    pub const fn format(self) -> &'static str {
+    /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
+    const fn format(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
@@ -60,6 +60,21 @@ pub struct SourceFile {
     pub runtime: Runtime,
     pub size: u64,
     pub modified: Option<Timestamp>,
+}
+
+impl SourceFile {
+    /// What its commits say they are in.
+    pub fn format(&self) -> &'static str {
+        match self.runtime {
+            Runtime::ClaudeCode if self.is_document() => "document-v1",
+            runtime => runtime.format(),
+        }
+    }
+
+    /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
+    pub fn is_document(&self) -> bool {
+        self.path.extension().is_none_or(|extension| extension != "jsonl")
+    }
 }
 
 /// How long before its runtime deletes it a transcript is in danger.
@@ -162,7 +177,11 @@ fn is_readable(path: &Path) -> bool {
 fn is_transcript(runtime: Runtime, path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match runtime {
-        Runtime::ClaudeCode => name.ends_with(".jsonl"),
+        // Outputs that were too long for the transcript, and what each subagent was for, lie beside it.
+        Runtime::ClaudeCode => {
+            let aside = path.components().any(|part| part.as_os_str() == "tool-results");
+            name.ends_with(".jsonl") || name.ends_with(".meta.json") || aside
+        }
         Runtime::Codex => name.starts_with("rollout-") && (name.ends_with(".jsonl") || name.ends_with(".json")),
         Runtime::Gemini => is_readable(path) && path.components().any(|part| part.as_os_str() == "chats"),
         Runtime::OpenCode | Runtime::Other => is_readable(path),
