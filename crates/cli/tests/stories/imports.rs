@@ -170,6 +170,37 @@ fn going_back_makes_a_branch_and_a_compaction_a_compaction() {
     assert_eq!(enjamb.run(&["materialize", last, "--stop", "root"]).done().out(), live);
 }
 
+#[test]
+fn a_rollout_that_was_compressed_is_the_rollout_that_it_was() {
+    let enjamb = Enjamb::new();
+    let meta = json!({"type": "session_meta", "payload": {"id": "0198f3c2-7a41-7b1e-9f53-2d1f6a0c9e10"}});
+    let said = |n: u64| {
+        let content = json!([{"type": "input_text", "text": format!("question {n}")}]);
+        let payload = json!({"type": "message", "role": "user", "content": content});
+        let line = json!({"timestamp": format!("2026-01-01T00:00:0{n}Z"), "type": "response_item", "payload": payload});
+        format!("{line}\n")
+    };
+    let text = format!("{meta}\n{}{}", said(1), said(2));
+    let path = enjamb.file("rollout-1.jsonl", &text);
+    enjamb.run(&["import", &path]).done();
+    let plain = commits(&enjamb, &path);
+    fs::remove_file(&path).unwrap();
+    let longer = text.clone() + &said(3);
+    let packed = enjamb.file("rollout-1.jsonl.zst", zstd::encode_all(longer.as_bytes(), 3).unwrap());
+    enjamb.run(&["import", &packed]).done();
+    check_export(&enjamb, &packed);
+    assert_eq!(enjamb.run(&["export", "--source", &path]).done().out(), longer);
+    let all = commits(&enjamb, &path);
+    assert_eq!((&all[..plain.len()], all.len()), (&plain[..], plain.len() + 1));
+    let left = fs::read_dir(enjamb.store().join("segments")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("tmp-")).count(), 0);
+    assert_eq!(enjamb.json(&["import", &packed])["unchanged"], json!(1));
+    let torn = enjamb.file("rollout-2.jsonl.zst", &zstd::encode_all(longer.as_bytes(), 3).unwrap()[..40]);
+    let done = enjamb.run(&["import", &torn, "--json"]).exits(10).document();
+    assert_eq!(done["failed"].as_array().unwrap().len(), 1, "{done}");
+    check_export(&enjamb, &torn);
+}
+
 /// A home with transcripts where their runtimes keep them.
 fn furnish(home: &Path) -> Vec<PathBuf> {
     let rollout = json!({"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta",

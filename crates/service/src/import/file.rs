@@ -10,7 +10,7 @@ use enjamb_core::chain::CommitKind;
 use enjamb_core::conversation::{Conversation, Role};
 use enjamb_core::frame::{Json, SourcePart, SourceRead};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
-use enjamb_ledger::NewArtifact;
+use tempfile::TempPath;
 
 use super::commit::{Delta, Origin};
 use super::cut::{Piece, pieces};
@@ -41,6 +41,8 @@ pub(super) struct FileImport {
     problems: u64,
     /// What was read before is no longer what the file holds.
     pub rewritten: bool,
+    /// The file is only there to be read, and goes with this.
+    pub held: Option<TempPath>,
 }
 
 /// Which commit holds which record, so that one that goes back can be told.
@@ -89,11 +91,12 @@ impl FileImport {
             issues: Vec::new(),
             problems: 0,
             rewritten,
+            held: None,
         }
     }
 
     /// Reads the next window into a group.
-    pub(super) fn step(&mut self, group: &mut Group<'_, '_>) -> Result<Step> {
+    pub(super) fn step(&mut self, group: &mut Group<'_>) -> Result<Step> {
         let path = self.file.path.clone();
         let mut file = File::open(&path).map_err(|source| failed(&path, source))?;
         if self.file.is_document() {
@@ -101,7 +104,7 @@ impl FileImport {
         }
         match window::read(&mut file, &path, self.offset, self.file.size)? {
             Window::Lines { bytes, at_end } => {
-                self.lines(&bytes, at_end, group)?;
+                self.lines(bytes, at_end, group)?;
                 Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
             }
             Window::Long(head) => {
@@ -112,62 +115,69 @@ impl FileImport {
         }
     }
 
-    fn lines(&mut self, bytes: &[u8], at_end: bool, group: &mut Group<'_, '_>) -> Result<()> {
-        let understood = enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, bytes));
+    fn lines(&mut self, bytes: Vec<u8>, at_end: bool, group: &mut Group<'_>) -> Result<()> {
+        let understood =
+            enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, &bytes));
         let Some(understood) = understood else {
-            self.take(bytes, None, CommitKind::Delta, "explicit", group)?;
-            self.lines += count_lines(bytes);
-            return Ok(());
+            self.lines += count_lines(&bytes);
+            let is_new = self.take(&bytes, None, CommitKind::Delta, "explicit", group)?;
+            let whole = 0..bytes.len();
+            return group.within(bytes, if is_new { vec![whole] } else { Vec::new() });
         };
         let Understood { reading, records, ends, damage } = understood;
         let pieces = pieces(reading, &ends, at_end);
         let end = pieces.last().map_or(0, |piece| piece.range.end);
         for (_, line, detail) in damage.into_iter().filter(|(at, ..)| *at < end) {
-            self.issues.push(ImportIssue { path: self.file.path.clone(), line: self.lines + line, detail });
+            self.issues.push(ImportIssue { path: self.origin.path.clone().into(), line: self.lines + line, detail });
             self.problems += 1;
         }
         let mut records = records.into_iter().peekable();
+        let mut fresh = Vec::new();
         for piece in pieces {
             let end = piece.range.end;
             let inside: Vec<Record> = std::iter::from_fn(|| records.next_if(|record| record.at < end)).collect();
-            self.piece(bytes, piece, &inside, group)?;
+            let range = piece.range.clone();
+            if self.piece(&bytes, piece, &inside, group)? {
+                fresh.push(range);
+            }
         }
         self.lines += count_lines(&bytes[..end]);
-        Ok(())
+        group.within(bytes, fresh)
     }
 
-    fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_, '_>) -> Result<()> {
+    /// Makes a commit of a piece; false if it is here already.
+    fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_>) -> Result<bool> {
         let Piece { range, kind, trigger, conversation } = piece;
         if let Some(parent) = self.branches.goes_back(&conversation) {
             self.tip = Some(parent);
         }
         self.origin.learn(&conversation);
-        self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
+        let is_new = self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
         for record in records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
         if let Some(tip) = self.tip {
             self.branches.learn(tip, records, kind);
         }
-        Ok(())
+        Ok(is_new)
     }
 
-    /// Makes a commit of bytes in memory.
+    /// Makes a commit of bytes in memory; false if it is here already.
     fn take(
         &mut self,
         bytes: &[u8],
         conversation: Option<&Conversation>,
         kind: CommitKind,
         trigger: &'static str,
-        group: &mut Group<'_, '_>,
-    ) -> Result<()> {
+        group: &mut Group<'_>,
+    ) -> Result<bool> {
         let artifact = ArtifactId::of(bytes);
         let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
-        group.commit(made, Some(bytes))?;
+        let is_new = group.commit(made)?;
         self.part(id, artifact, bytes.len() as u64);
-        Ok(())
+        Ok(is_new)
     }
 
     fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
@@ -182,7 +192,7 @@ impl FileImport {
     }
 
     /// A line that memory is not meant for: its bytes pass through, and only how it begins is looked at.
-    fn long_line(&mut self, file: &mut File, path: &Path, head: &[u8], group: &mut Group<'_, '_>) -> Result<()> {
+    fn long_line(&mut self, file: &mut File, path: &Path, head: &[u8], group: &mut Group<'_>) -> Result<()> {
         seek(file, path, self.offset)?;
         let mut line = LineReader {
             source: BufReader::with_capacity(256 << 10, file.take(self.file.size - self.offset)),
@@ -202,7 +212,7 @@ impl FileImport {
     }
 
     /// A file that its runtime writes anew each time: all of it is one commit, which stands for those before.
-    fn document(&mut self, file: &mut File, group: &mut Group<'_, '_>) -> Result<Step> {
+    fn document(&mut self, file: &mut File, group: &mut Group<'_>) -> Result<Step> {
         seek(file, &self.file.path, 0)?;
         let mut rest = file.take(self.file.size);
         let (artifact, bytes) = group.stream(&mut rest)?;
@@ -216,12 +226,12 @@ impl FileImport {
         bytes: u64,
         kind: CommitKind,
         trigger: &'static str,
-        group: &mut Group<'_, '_>,
+        group: &mut Group<'_>,
     ) -> Result<()> {
         let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation: None };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
-        group.commit(made, None)?;
+        group.commit(made)?;
         self.part(id, artifact, bytes);
         Ok(())
     }
@@ -231,7 +241,7 @@ impl FileImport {
     }
 
     /// Tells a group how far the file was read. Once it is read to its end, that takes in the line that is not whole.
-    pub(super) fn tell(&mut self, finished: bool, store: &Store, group: &mut Group<'_, '_>, by: &Actor) -> Result<()> {
+    pub(super) fn tell(&mut self, finished: bool, store: &Store, group: &mut Group<'_>, by: &Actor) -> Result<()> {
         let tail = if finished && self.offset < self.file.size { Some(self.tail(store, group)?) } else { None };
         let size = if finished { self.file.size } else { self.offset };
         let records = std::mem::take(&mut self.records);
@@ -264,10 +274,10 @@ impl FileImport {
         Ok(())
     }
 
-    fn tail(&mut self, store: &Store, group: &mut Group<'_, '_>) -> Result<ArtifactId> {
+    fn tail(&mut self, store: &Store, group: &mut Group<'_>) -> Result<ArtifactId> {
         let path = &self.file.path;
         self.issues.push(ImportIssue {
-            path: path.clone(),
+            path: self.origin.path.clone().into(),
             line: self.lines + 1,
             detail: "The last line is cut short; it is kept, and read again when it has grown.".to_owned(),
         });
@@ -280,10 +290,7 @@ impl FileImport {
         }
         let mut bytes = Vec::new();
         rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
-        let artifact = NewArtifact::from_bytes(bytes);
-        let id = artifact.id;
-        group.artifacts.push(artifact);
-        Ok(id)
+        Ok(group.inline(bytes))
     }
 
     /// Lets what goes back to a commit that is stored already be told from what follows the last.

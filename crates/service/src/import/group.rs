@@ -1,16 +1,18 @@
 //! What is stored with one sync: commits of many files, and how far each was read.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufWriter, Read};
+use std::io::Read;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 
 use enjamb_core::frame::{Body, Draft, SourceRead};
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, StreamKind};
-use enjamb_ledger::segment::{ChunkAt, Compression, SegmentOptions, SegmentWriteError, SegmentWriter};
-use enjamb_ledger::{Batch, Ledger, NewArtifact, NewFrame, SegmentRecord};
+use enjamb_core::{ArtifactId, CommitId, Hasher, StreamId, StreamKind};
+use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
 use super::commit::Made;
+use super::segment::Bytes;
 use crate::{Result, ServiceError, Store};
 
 /// Frames after which a group is stored. One window more still fits a batch.
@@ -19,24 +21,23 @@ const FRAMES_FULL: usize = 500;
 const SEGMENT_BYTES_FULL: u64 = 256 << 20;
 /// Bytes in memory after which a group is stored.
 const INLINE_BYTES_FULL: u64 = 8 << 20;
+/// Bytes of a long line that are passed on at once.
+const PART_BYTES: usize = 1 << 20;
 
-/// Larger blocks than those of single artifacts: the turns of a session are like each other, and are read together.
-const OPTIONS: SegmentOptions = SegmentOptions {
-    block_bytes: 1 << 20,
-    compression: Compression { level: 3, window_log: 0 },
-    record_chunk_bytes_min: SegmentOptions::RECORD_CHUNK_BYTES_MIN,
-};
+/// Where the bytes of a group go.
+pub(super) enum Sink<'g> {
+    /// Into the batch itself, as they are few.
+    Batch,
+    Segment {
+        sender: SyncSender<Bytes>,
+        written: &'g AtomicU64,
+    },
+}
 
-type Known = fn(&Digest) -> Option<ChunkAt>;
-pub(super) type Writer<'w> = SegmentWriter<&'w mut BufWriter<File>, Known>;
-
-pub(super) struct Group<'s, 'w> {
-    store: &'s Store,
-    /// Where bytes go; without one they stay in memory, as they are few.
-    writer: Option<Writer<'w>>,
-    pub artifacts: Vec<NewArtifact>,
-    listed: Vec<(ArtifactId, u64)>,
-    frames: Vec<NewFrame>,
+pub(super) struct Group<'g> {
+    store: &'g Store,
+    sink: Sink<'g>,
+    batch: Batch,
     commits: HashSet<CommitId>,
     inline_bytes: u64,
     /// Commits that are new, and those that were here already.
@@ -44,75 +45,73 @@ pub(super) struct Group<'s, 'w> {
     pub known: u64,
 }
 
-pub(super) fn writer(sink: &mut BufWriter<File>) -> Result<Writer<'_>> {
-    SegmentWriter::new(sink, OPTIONS, (|_: &Digest| None) as Known).map_err(writing)
-}
-
-impl<'s, 'w> Group<'s, 'w> {
-    pub(super) fn new(store: &'s Store, writer: Option<Writer<'w>>) -> Self {
-        Self {
-            store,
-            writer,
-            artifacts: Vec::new(),
-            listed: Vec::new(),
-            frames: Vec::new(),
-            commits: HashSet::new(),
-            inline_bytes: 0,
-            made: 0,
-            known: 0,
-        }
+impl<'g> Group<'g> {
+    pub(super) fn new(store: &'g Store, sink: Sink<'g>) -> Self {
+        let (batch, commits) = (Batch::default(), HashSet::new());
+        Self { store, sink, batch, commits, inline_bytes: 0, made: 0, known: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.frames.len() >= FRAMES_FULL
+        let written = match &self.sink {
+            Sink::Batch => 0,
+            Sink::Segment { written, .. } => written.load(Ordering::Relaxed),
+        };
+        self.batch.frames.len() >= FRAMES_FULL
             || self.inline_bytes >= INLINE_BYTES_FULL
-            || self.writer.as_ref().is_some_and(|writer| writer.bytes_written() >= SEGMENT_BYTES_FULL)
+            || written >= SEGMENT_BYTES_FULL
     }
 
-    /// Adds a commit with its bytes, unless it is here already. `None` when the bytes were streamed before.
-    pub(super) fn commit(&mut self, made: Made, bytes: Option<&[u8]>) -> Result<()> {
+    /// Adds a commit unless it is here already; false if it is. Its bytes are for the caller to add.
+    pub(super) fn commit(&mut self, made: Made) -> Result<bool> {
         let is_known = self.commits.contains(&made.id)
             || self.store.ledger.mark(&Scope::Store, &MarkKey::Commit(made.id))?.is_some();
         if is_known {
             self.known += 1;
-            return Ok(());
-        }
-        if let Some(bytes) = bytes {
-            self.stream(&mut &*bytes)?;
+            return Ok(false);
         }
         let stream = StreamId::new(StreamKind::Context, made.body.principal.clone().unwrap_or_default())?;
         self.frame(stream, made.body.into(), None)?;
         self.commits.insert(made.id);
         self.made += 1;
-        Ok(())
+        Ok(true)
     }
 
-    /// Takes bytes in, in pieces where there is a segment to take them.
+    /// Adds artifacts that lie in a window.
+    pub(super) fn within(&mut self, window: Vec<u8>, ranges: Vec<Range<usize>>) -> Result<()> {
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        match &self.sink {
+            Sink::Segment { sender, .. } => send(sender, Bytes::Within(window, ranges)),
+            Sink::Batch => {
+                for range in ranges {
+                    self.inline(window[range].to_vec());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds an artifact that is small.
+    pub(super) fn inline(&mut self, bytes: Vec<u8>) -> ArtifactId {
+        self.inline_bytes += bytes.len() as u64;
+        let artifact = NewArtifact::from_bytes(bytes);
+        let id = artifact.id;
+        self.batch.artifacts.push(artifact);
+        id
+    }
+
+    /// Adds an artifact part by part, as it is read.
     pub(super) fn stream(&mut self, source: &mut dyn Read) -> Result<(ArtifactId, u64)> {
-        let reading = |source| ServiceError::File { path: "the input".into(), source };
-        let Some(writer) = &mut self.writer else {
+        let Sink::Segment { sender, .. } = &self.sink else {
             let mut bytes = Vec::new();
             source.read_to_end(&mut bytes).map_err(reading)?;
             let len = bytes.len() as u64;
-            let artifact = NewArtifact::from_bytes(bytes);
-            let id = artifact.id;
-            self.inline_bytes += len;
-            self.artifacts.push(artifact);
-            return Ok((id, len));
+            return Ok((self.inline(bytes), len));
         };
-        let mut sink = writer.artifact();
-        let mut buffer = vec![0; 256 << 10];
-        loop {
-            match source.read(&mut buffer).map_err(reading)? {
-                0 => break,
-                read => sink.write(&buffer[..read]).map_err(writing)?,
-            }
-        }
-        let (id, len) = sink.finish().map_err(writing)?;
-        if !self.listed.iter().any(|(listed, _)| *listed == id) {
-            self.listed.push((id, len));
-        }
-        Ok((id, len))
+        let passed = pass(source, sender);
+        send(sender, Bytes::End { whole: passed.is_ok() })?;
+        passed
     }
 
     pub(super) fn read(&mut self, stream: &StreamId, seq: u64, read: SourceRead) -> Result<()> {
@@ -122,20 +121,36 @@ impl<'s, 'w> Group<'s, 'w> {
     fn frame(&mut self, stream: StreamId, body: Body, expected_seq: Option<u64>) -> Result<()> {
         let draft = Draft::of(&stream, &body)?;
         let (id, timestamp_ms) = (self.store.env.new_id(), self.store.env.now().as_millis());
-        self.frames.push(NewFrame { stream, draft, id, timestamp_ms, expected_seq });
+        self.batch.frames.push(NewFrame { stream, draft, id, timestamp_ms, expected_seq });
         Ok(())
     }
 
-    /// Ends the segment, if there is one with anything in it, and gives all that is to be stored.
-    pub(super) fn finish(self) -> Result<(Batch, Option<Digest>)> {
-        let mut batch = Batch { artifacts: self.artifacts, frames: self.frames, ..Batch::default() };
-        let Some(writer) = self.writer.filter(|_| !self.listed.is_empty()) else { return Ok((batch, None)) };
-        let (_, summary, _) = writer.finish().map_err(writing)?;
-        batch.segments.push(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts: self.listed });
-        Ok((batch, Some(summary.digest)))
+    /// All that is to be stored, but for the segment. The thread that writes it learns that nothing follows.
+    pub(super) fn finish(self) -> Batch {
+        self.batch
     }
 }
 
-fn writing(error: SegmentWriteError) -> ServiceError {
-    ServiceError::Ledger(error.into())
+fn pass(source: &mut dyn Read, sender: &SyncSender<Bytes>) -> Result<(ArtifactId, u64)> {
+    let (mut hasher, mut len) = (Hasher::new(), 0);
+    loop {
+        let mut part = Vec::with_capacity(PART_BYTES);
+        source.take(PART_BYTES as u64).read_to_end(&mut part).map_err(reading)?;
+        if part.is_empty() {
+            return Ok((ArtifactId::from_digest(hasher.finish()), len));
+        }
+        hasher.update(&part);
+        len += part.len() as u64;
+        send(sender, Bytes::Part(part))?;
+    }
+}
+
+/// The other end is gone only if the writer failed, and what it failed of is told when it is joined.
+fn send(sender: &SyncSender<Bytes>, bytes: Bytes) -> Result<()> {
+    let gone = || LedgerError::Output(std::io::ErrorKind::BrokenPipe.into());
+    sender.send(bytes).map_err(|_| gone().into())
+}
+
+fn reading(source: std::io::Error) -> ServiceError {
+    ServiceError::File { path: "the input".into(), source }
 }

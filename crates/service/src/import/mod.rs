@@ -9,24 +9,28 @@ mod commit;
 mod cut;
 mod file;
 mod group;
+mod packed;
 mod places;
+mod segment;
 mod source;
 mod window;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 
 use enjamb_core::order::Rule;
 use enjamb_core::{Timestamp, limits};
-use enjamb_ledger::{Ledger, LedgerError, NewSegment, Progress};
+use enjamb_ledger::{Batch, Ledger, LedgerError, Progress, SegmentRecord};
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
 pub use source::{KnownPart, SourceState};
 
 use self::commit::Origin;
 use self::file::{FileImport, Step};
-use self::group::Group;
+use self::group::{Group, Sink};
 use self::source::failed;
 use crate::{Actor, Result, ServiceError, Store};
 
@@ -75,11 +79,36 @@ const REMEMBERED_BYTES: u64 = 4 << 20;
 struct Importer<'s, 'p> {
     store: &'s Store,
     options: &'s ImportOptions,
-    waiting: VecDeque<FileImport>,
+    waiting: VecDeque<Waiting>,
     report: Imported,
     done: u64,
     total: u64,
     progress: &'p mut (dyn FnMut(u64, u64) + 'p),
+}
+
+/// A file whose turn has not come, or is not over.
+enum Waiting {
+    Begun(Box<FileImport>),
+    /// Compressed: what it holds is looked at when its turn comes, one at a time.
+    Packed(SourceFile),
+}
+
+impl Waiting {
+    fn bytes_left(&self) -> u64 {
+        match self {
+            Self::Begun(import) => import.file.size - import.offset,
+            Self::Packed(file) => packed::estimate(file),
+        }
+    }
+
+    /// The file that was found, to be begun anew. What was unpacked comes again with what it was unpacked from.
+    fn found(&self) -> Option<SourceFile> {
+        match self {
+            Self::Begun(import) if import.held.is_some() => None,
+            Self::Begun(import) => Some(import.file.clone()),
+            Self::Packed(file) => Some(file.clone()),
+        }
+    }
 }
 
 impl Store {
@@ -118,24 +147,61 @@ impl Importer<'_, '_> {
             self.report.unchanged += 1;
             return Ok(());
         }
-        match self.prepare(file.clone()) {
-            Ok(Some(import)) => {
-                self.total += import.file.size - import.offset;
-                self.waiting.push_back(import);
+        let waiting = if packed::is_packed(&file) {
+            Waiting::Packed(file)
+        } else {
+            let path = path_text(&file.path);
+            match self.prepared(file, path)? {
+                Some(import) => Waiting::Begun(Box::new(import)),
+                None => return Ok(()),
             }
+        };
+        self.total += waiting.bytes_left();
+        self.waiting.push_back(waiting);
+        Ok(())
+    }
+
+    /// A file that holds something new; one that cannot be read is reported.
+    fn prepared(&mut self, file: SourceFile, path: String) -> Result<Option<FileImport>> {
+        let found = file.path.clone();
+        match self.prepare(file, path) {
+            Ok(Some(import)) => return Ok(Some(import)),
             Ok(None) => self.report.unchanged += 1,
-            Err(ServiceError::File { source, .. }) => self.report.failed.push((file.path, source.to_string())),
+            Err(ServiceError::File { source, .. }) => self.report.failed.push((found, source.to_string())),
             Err(error) => return Err(error),
+        }
+        Ok(None)
+    }
+
+    /// Puts what a compressed file holds before the file itself: once the file is told of, so is what it holds.
+    fn unpack(&mut self, file: SourceFile) -> Result<()> {
+        let path = path_text(&file.path);
+        let packed = self.prepared(file.clone(), path)?;
+        if let Some(import) = packed {
+            self.waiting.push_front(Waiting::Begun(Box::new(import)));
+        }
+        if packed::is_there(&file).unwrap_or(false) {
+            return Ok(());
+        }
+        match packed::unpack(&file, &self.store.dir().join("segments")) {
+            Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
+            Err(error) => return Err(error),
+            Ok(unpacked) => {
+                let import = self.prepared(unpacked.file, path_text(&unpacked.named))?;
+                if let Some(mut import) = import {
+                    import.held = Some(unpacked.held);
+                    self.waiting.push_front(Waiting::Begun(Box::new(import)));
+                }
+            }
         }
         Ok(())
     }
 
     /// What is new in a file, if anything is.
-    fn prepare(&self, mut found: SourceFile) -> Result<Option<FileImport>> {
+    fn prepare(&self, mut found: SourceFile, path: String) -> Result<Option<FileImport>> {
         let mut file = File::open(&found.path).map_err(|source| failed(&found.path, source))?;
         let meta = file.metadata().map_err(|source| failed(&found.path, source))?;
         found.size = meta.len();
-        let path = path_text(&found.path);
         let Some(state) = self.store.source(&path)? else {
             let origin = self.origin(&found, path, None);
             return Ok(Some(FileImport::new(found, origin, None, 0, 0, 0)));
@@ -200,7 +266,7 @@ impl Importer<'_, '_> {
     fn run(&mut self) -> Result<()> {
         let mut retries = 0;
         while !self.waiting.is_empty() {
-            let taken: Vec<SourceFile> = self.waiting.iter().map(|import| import.file.clone()).collect();
+            let taken: Vec<SourceFile> = self.waiting.iter().filter_map(Waiting::found).collect();
             match self.store_group() {
                 Err(error) if is_race(&error) && retries < RETRIES_MAX => {
                     retries += 1;
@@ -215,76 +281,70 @@ impl Importer<'_, '_> {
 
     /// Reads files until a group is full, and stores it.
     fn store_group(&mut self) -> Result<()> {
-        let left: u64 = self.waiting.iter().map(|import| import.file.size - import.offset).sum();
-        if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
-            let mut group = Group::new(self.store, None);
-            let finished = self.fill(&mut group)?;
-            let (made, known) = (group.made, group.known);
-            let (batch, _) = group.finish()?;
-            return self.store_batch(batch, made, known, finished);
-        }
         let segments = self.store.ledger.segments();
+        // What is written or unpacked meanwhile is nobody's to sweep.
         let _lease = segments.lease()?;
+        let left: u64 = self.waiting.iter().map(Waiting::bytes_left).sum();
+        if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+            let filled = self.fill(Group::new(self.store, Sink::Batch))?;
+            return self.store_batch(filled);
+        }
         let mut new = segments.create()?;
-        let filled = group::writer(new.writer()).and_then(|writer| {
-            let mut group = Group::new(self.store, Some(writer));
-            let finished = self.fill(&mut group)?;
-            Ok((group.made, group.known, finished, group.finish()?))
-        });
-        match filled {
+        match self.fill_segment(new.writer()) {
             Err(error) => {
                 segments.discard(new);
                 Err(error)
             }
-            Ok((made, known, finished, (batch, digest))) => {
-                self.publish(new, digest)?;
-                self.store_batch(batch, made, known, finished)
-            }
-        }
-    }
-
-    fn publish(&self, new: NewSegment, digest: Option<enjamb_core::Digest>) -> Result<()> {
-        let segments = self.store.ledger.segments();
-        match digest {
-            Some(digest) => Ok(segments.publish(new, &digest)?),
-            None => {
+            Ok((filled, None)) => {
                 segments.discard(new);
-                Ok(())
+                self.store_batch(filled)
+            }
+            Ok((mut filled, Some(record))) => {
+                segments.publish(new, &record.segment)?;
+                filled.batch.segments.push(record);
+                self.store_batch(filled)
             }
         }
     }
 
-    fn store_batch(
-        &mut self,
-        batch: enjamb_ledger::Batch,
-        made: u64,
-        known: u64,
-        finished: Vec<FileImport>,
-    ) -> Result<()> {
-        if !batch.frames.is_empty() {
-            self.store.ledger.append(batch)?;
+    /// Fills a group while another thread writes its bytes.
+    fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<SegmentRecord>)> {
+        let written = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let (sender, segment) = segment::start(scope, sink, &written);
+            let filled = self.fill(Group::new(self.store, Sink::Segment { sender, written: &written }));
+            // What the writer failed of is why the reader could not go on.
+            let record = segment.join().map_err(|_| LedgerError::corrupt("a segment", "its writer gave up"))??;
+            Ok((filled?, record))
+        })
+    }
+
+    fn store_batch(&mut self, filled: Filled) -> Result<()> {
+        if !filled.batch.frames.is_empty() {
+            self.store.ledger.append(filled.batch)?;
         }
-        self.report.commits += made;
-        self.report.known += known;
-        for import in finished {
-            self.report.files += 1;
-            self.report.rewritten += u64::from(import.rewritten);
-            *self.report.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
-            self.report.issues.extend(import.issues);
-            for (kind, count) in import.counted {
-                *self.report.records.entry(kind).or_default() += count;
-            }
+        self.report.commits += filled.made;
+        self.report.known += filled.known;
+        for import in filled.finished {
+            self.report.add(import);
         }
         Ok(())
     }
 
-    /// Reads windows into a group until it is full or nothing waits. Gives the files that are read to their end.
-    fn fill(&mut self, group: &mut Group<'_, '_>) -> Result<Vec<FileImport>> {
+    /// Reads windows into a group until it is full or nothing waits.
+    fn fill(&mut self, mut group: Group<'_>) -> Result<Filled> {
         let mut finished = Vec::new();
         while !group.is_full() {
-            let Some(mut import) = self.waiting.pop_front() else { break };
+            let mut import = match self.waiting.pop_front() {
+                None => break,
+                Some(Waiting::Begun(import)) => import,
+                Some(Waiting::Packed(file)) => {
+                    self.unpack(file)?;
+                    continue;
+                }
+            };
             let before = import.offset;
-            let step = import.step(group);
+            let step = import.step(&mut group);
             self.report.bytes += import.offset - before;
             self.done += import.offset - before;
             (self.progress)(self.done, self.total.max(self.done));
@@ -292,18 +352,41 @@ impl Importer<'_, '_> {
                 // Its commits so far stay; how far it was read is not told, so the next import reads it again.
                 Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
                 Err(error) => return Err(error),
-                Ok(Step::More) => self.waiting.push_front(import),
+                Ok(Step::More) => self.waiting.push_front(Waiting::Begun(import)),
                 Ok(Step::Finished) => {
-                    import.tell(true, self.store, group, &self.options.by)?;
-                    finished.push(import);
+                    import.tell(true, self.store, &mut group, &self.options.by)?;
+                    finished.push(*import);
                 }
             }
         }
         // Of a file that is not read to its end, it is told how far it was.
-        if let Some(import) = self.waiting.front_mut().filter(|import| import.offset > import.from) {
-            import.tell(false, self.store, group, &self.options.by)?;
+        if let Some(Waiting::Begun(import)) = self.waiting.front_mut()
+            && import.offset > import.from
+        {
+            import.tell(false, self.store, &mut group, &self.options.by)?;
         }
-        Ok(finished)
+        Ok(Filled { made: group.made, known: group.known, batch: group.finish(), finished })
+    }
+}
+
+/// A group that is ready to be stored.
+struct Filled {
+    batch: Batch,
+    made: u64,
+    known: u64,
+    /// Files that are read to their end.
+    finished: Vec<FileImport>,
+}
+
+impl Imported {
+    fn add(&mut self, import: FileImport) {
+        self.files += 1;
+        self.rewritten += u64::from(import.rewritten);
+        *self.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
+        self.issues.extend(import.issues);
+        for (kind, count) in import.counted {
+            *self.records.entry(kind).or_default() += count;
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl SourceFile {
     /// What its commits say they are in.
     pub fn format(&self) -> &'static str {
         match self.runtime {
-            Runtime::ClaudeCode if self.is_document() => "document-v1",
+            Runtime::ClaudeCode | Runtime::Codex if self.is_document() => "document-v1",
             runtime => runtime.format(),
         }
     }
@@ -171,7 +171,8 @@ fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
 }
 
 fn is_readable(path: &Path) -> bool {
-    matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
+    let is_packed = path.to_string_lossy().ends_with(".jsonl.zst");
+    is_packed || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
 }
 
 fn is_transcript(runtime: Runtime, path: &Path) -> bool {
@@ -182,7 +183,10 @@ fn is_transcript(runtime: Runtime, path: &Path) -> bool {
             let aside = path.components().any(|part| part.as_os_str() == "tool-results");
             name.ends_with(".jsonl") || name.ends_with(".meta.json") || aside
         }
-        Runtime::Codex => name.starts_with("rollout-") && (name.ends_with(".jsonl") || name.ends_with(".json")),
+        Runtime::Codex => {
+            let is_rollout = [".jsonl", ".jsonl.zst", ".json"].iter().any(|ending| name.ends_with(ending));
+            name.starts_with("rollout-") && is_rollout
+        }
         Runtime::Gemini => is_readable(path) && path.components().any(|part| part.as_os_str() == "chats"),
         Runtime::OpenCode | Runtime::Other => is_readable(path),
     }
@@ -193,6 +197,9 @@ const HEAD_BYTES: usize = 64 << 10;
 
 fn sniff(path: &Path) -> Runtime {
     use std::io::Read;
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        return Runtime::Codex;
+    }
     let mut head = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
     if read.is_err() {
