@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -365,4 +366,49 @@ fn a_line_larger_than_memory_is_meant_for_passes_through() {
     let disk = enjamb.json(&["status"])["disk"]["total"].as_u64().unwrap();
     assert!(disk < 8_000_000, "{disk}");
     check_export(&enjamb, &path);
+}
+
+/// Real transcripts, unpacked, where they are at hand. They are other people's and not part of this project.
+fn corpus() -> Option<PathBuf> {
+    let unpack = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/unpack");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
+    let status = std::process::Command::new(unpack).arg(&dir).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success()).then_some(dir)
+}
+
+/// Records of a file of lines by type, as any reader of JSON counts them.
+fn count_types(path: &Path, counts: &mut BTreeMap<String, u64>) {
+    let text = fs::read(path).unwrap();
+    for line in text.split(|byte| *byte == b'\n') {
+        for value in serde_json::Deserializer::from_slice(line).into_iter::<Value>().flatten() {
+            let kind = value["type"].as_str().unwrap_or("untyped");
+            *counts.entry(kind.to_owned()).or_default() += 1;
+        }
+    }
+}
+
+#[test]
+fn real_transcripts_come_back_and_their_records_are_counted() {
+    let Some(corpus) = corpus() else { return };
+    let enjamb = Enjamb::new();
+    let mut counts = BTreeMap::new();
+    let mut files = 0;
+    for runtime in ["claude-code", "codex"] {
+        fs::create_dir_all(enjamb.path(&format!("in/{runtime}"))).unwrap();
+        for path in fs::read_dir(corpus.join(runtime)).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            // Those that were damaged on purpose hold what only a tolerant reader counts.
+            if fs::metadata(&path).unwrap().len() < 400_000 && !name.starts_with("derived-") {
+                fs::copy(&path, enjamb.path(&format!("in/{runtime}/{name}"))).unwrap();
+                count_types(&path, &mut counts);
+                files += 1;
+            }
+        }
+    }
+    let done = enjamb.json(&["import", &enjamb.path("in")]);
+    assert_eq!((&done["files"], &done["failed"]), (&json!(files), &json!([])));
+    assert_eq!(done["records"], json!(counts));
+    for path in image(&enjamb.home().join("in")).keys() {
+        check_export(&enjamb, path.to_str().unwrap());
+    }
 }

@@ -20,6 +20,9 @@ use super::window::{self, Record, Understood, Window};
 use super::{ImportIssue, SourceFile};
 use crate::{Actor, PutOptions, Result, Store};
 
+/// Parts that one frame tells of, give or take a window: some 170 bytes each.
+const PARTS_TOLD: usize = 3_000;
+
 /// A file that holds something new.
 pub(super) struct FileImport {
     pub file: SourceFile,
@@ -145,7 +148,7 @@ impl FileImport {
         group.within(bytes, fresh)
     }
 
-    /// Makes a commit of a piece; false if it is here already.
+    /// Makes a commit of a piece; whether its bytes are new.
     fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_>) -> Result<bool> {
         let Piece { range, kind, trigger, conversation } = piece;
         if let Some(parent) = self.branches.goes_back(&conversation) {
@@ -162,7 +165,7 @@ impl FileImport {
         Ok(is_new)
     }
 
-    /// Makes a commit of bytes in memory; false if it is here already.
+    /// Makes a commit of bytes in memory; whether they are new.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -175,7 +178,7 @@ impl FileImport {
         let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
-        let is_new = group.commit(made)?;
+        let is_new = group.commit(made, artifact)?;
         self.part(id, artifact, bytes.len() as u64);
         Ok(is_new)
     }
@@ -231,13 +234,18 @@ impl FileImport {
         let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation: None };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
-        group.commit(made)?;
+        group.commit(made, artifact)?;
         self.part(id, artifact, bytes);
         Ok(())
     }
 
     fn fallback(&self) -> Timestamp {
         self.file.modified.unwrap_or(Timestamp::from_micros(0))
+    }
+
+    /// Whether so much was read that a frame is due that tells of it.
+    pub(super) fn is_much(&self) -> bool {
+        self.parts.len() >= PARTS_TOLD
     }
 
     /// Tells a group how far the file was read. Once it is read to its end, that takes in the line that is not whole.

@@ -8,17 +8,17 @@ use std::sync::mpsc::SyncSender;
 
 use enjamb_core::frame::{Body, Draft, SourceRead};
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, Hasher, StreamId, StreamKind};
+use enjamb_core::{ArtifactId, CommitId, Hasher, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
 use super::commit::Made;
 use super::segment::Bytes;
 use crate::{Result, ServiceError, Store};
 
-/// Frames after which a group is stored. One window more still fits a batch.
-const FRAMES_FULL: usize = 500;
-/// Bytes of a segment after which a group is stored.
-const SEGMENT_BYTES_FULL: u64 = 256 << 20;
+/// Frames after which a group is stored: what repeats within it is stored once, so it should not be small.
+const FRAMES_FULL: usize = 10_000;
+/// Bytes of a segment after which a group is stored. That much work a kill may undo.
+const SEGMENT_BYTES_FULL: u64 = 128 << 20;
 /// Bytes in memory after which a group is stored.
 const INLINE_BYTES_FULL: u64 = 8 << 20;
 /// Bytes of a long line that are passed on at once.
@@ -61,8 +61,8 @@ impl<'g> Group<'g> {
             || written >= SEGMENT_BYTES_FULL
     }
 
-    /// Adds a commit unless it is here already; false if it is. Its bytes are for the caller to add.
-    pub(super) fn commit(&mut self, made: Made) -> Result<bool> {
+    /// Adds a commit unless it is here already. Whether its bytes are for the caller to add: they may be here all the same.
+    pub(super) fn commit(&mut self, made: Made, artifact: ArtifactId) -> Result<bool> {
         let is_known = self.commits.contains(&made.id)
             || self.store.ledger.mark(&Scope::Store, &MarkKey::Commit(made.id))?.is_some();
         if is_known {
@@ -73,7 +73,11 @@ impl<'g> Group<'g> {
         self.frame(stream, made.body.into(), None)?;
         self.commits.insert(made.id);
         self.made += 1;
-        Ok(true)
+        let is_here = self.store.ledger.artifact(&artifact)?.is_some();
+        if is_here {
+            self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });
+        }
+        Ok(!is_here)
     }
 
     /// Adds artifacts that lie in a window.
@@ -125,9 +129,20 @@ impl<'g> Group<'g> {
         Ok(())
     }
 
-    /// All that is to be stored, but for the segment. The thread that writes it learns that nothing follows.
-    pub(super) fn finish(self) -> Batch {
-        self.batch
+    /// All that is to be stored, but for the segment, in batches of which each may be the last that is. The thread that
+    /// writes the segment learns that nothing follows.
+    pub(super) fn finish(self) -> Vec<Batch> {
+        let Batch { artifacts, frames, .. } = self.batch;
+        let mut batches = vec![Batch { artifacts, ..Batch::default() }];
+        for frame in frames {
+            if batches.last().is_some_and(|batch| batch.frames.len() == limits::BATCH_FRAMES_MAX) {
+                batches.push(Batch::default());
+            }
+            if let Some(last) = batches.last_mut() {
+                last.frames.push(frame);
+            }
+        }
+        batches
     }
 }
 

@@ -301,7 +301,7 @@ impl Importer<'_, '_> {
             }
             Ok((mut filled, Some(record))) => {
                 segments.publish(new, &record.segment)?;
-                filled.batch.segments.push(record);
+                filled.batches[0].segments.push(record);
                 self.store_batch(filled)
             }
         }
@@ -320,8 +320,8 @@ impl Importer<'_, '_> {
     }
 
     fn store_batch(&mut self, filled: Filled) -> Result<()> {
-        if !filled.batch.frames.is_empty() {
-            self.store.ledger.append(filled.batch)?;
+        for batch in filled.batches.into_iter().filter(|batch| !batch.frames.is_empty()) {
+            self.store.ledger.append(batch)?;
         }
         self.report.commits += filled.made;
         self.report.known += filled.known;
@@ -352,7 +352,12 @@ impl Importer<'_, '_> {
                 // Its commits so far stay; how far it was read is not told, so the next import reads it again.
                 Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
                 Err(error) => return Err(error),
-                Ok(Step::More) => self.waiting.push_front(Waiting::Begun(import)),
+                Ok(Step::More) => {
+                    if import.is_much() {
+                        import.tell(false, self.store, &mut group, &self.options.by)?;
+                    }
+                    self.waiting.push_front(Waiting::Begun(import));
+                }
                 Ok(Step::Finished) => {
                     import.tell(true, self.store, &mut group, &self.options.by)?;
                     finished.push(*import);
@@ -365,13 +370,14 @@ impl Importer<'_, '_> {
         {
             import.tell(false, self.store, &mut group, &self.options.by)?;
         }
-        Ok(Filled { made: group.made, known: group.known, batch: group.finish(), finished })
+        Ok(Filled { made: group.made, known: group.known, batches: group.finish(), finished })
     }
 }
 
 /// A group that is ready to be stored.
 struct Filled {
-    batch: Batch,
+    /// At least one.
+    batches: Vec<Batch>,
     made: u64,
     known: u64,
     /// Files that are read to their end.
