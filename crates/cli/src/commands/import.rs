@@ -1,7 +1,7 @@
 //! `enjamb import`
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use enjamb_core::Timestamp;
@@ -56,7 +56,9 @@ impl Import {
         let store = context.open_or_create()?;
         let machine = self.machine.clone().or_else(|| gethostname::gethostname().into_string().ok());
         let options = ImportOptions { principal: self.principal.clone(), machine, by: context.actor() };
-        let done = context.ui.with_progress("importing", |progress| store.import(files, &options, progress))?;
+        let done = context.ui.with_named_progress("importing", |progress| {
+            store.import(files, &options, &mut |path, done, total| progress(&short_name(path), done, total))
+        })?;
         report(context, &done, self.report)
     }
 
@@ -79,6 +81,14 @@ impl Import {
         }
         Ok(())
     }
+}
+
+/// The end of a file's name: of a rollout or a session, that is what tells it from others.
+fn short_name(path: &Path) -> String {
+    const CHARS_MAX: usize = 24;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let skipped = name.chars().count().saturating_sub(CHARS_MAX);
+    name.chars().skip(skipped).collect()
 }
 
 /// What runtimes keep in the home directory.

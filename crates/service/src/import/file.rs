@@ -14,6 +14,7 @@ use tempfile::TempPath;
 
 use super::commit::{Delta, Origin};
 use super::cut::{Piece, pieces};
+use super::glance::glance;
 use super::group::Group;
 use super::source::{SourceState, failed, seek};
 use super::window::{self, Record, Understood, Window};
@@ -123,7 +124,8 @@ impl FileImport {
             enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, &bytes));
         let Some(understood) = understood else {
             self.lines += count_lines(&bytes);
-            let is_new = self.take(&bytes, None, CommitKind::Delta, "explicit", group)?;
+            let glance = self.glance_at(&bytes);
+            let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Delta, "explicit", group)?;
             let whole = 0..bytes.len();
             return group.within(bytes, if is_new { vec![whole] } else { Vec::new() });
         };
@@ -216,11 +218,33 @@ impl FileImport {
 
     /// A file that its runtime writes anew each time: all of it is one commit, which stands for those before.
     fn document(&mut self, file: &mut File, group: &mut Group<'_>) -> Result<Step> {
-        seek(file, &self.file.path, 0)?;
+        let path = &self.file.path;
+        seek(file, path, 0)?;
         let mut rest = file.take(self.file.size);
-        let (artifact, bytes) = group.stream(&mut rest)?;
-        self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
+        if self.file.size > window::WINDOW_BYTES as u64 {
+            let (artifact, bytes) = group.stream(&mut rest)?;
+            self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
+            return Ok(Step::Finished);
+        }
+        let mut bytes = Vec::new();
+        rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+        if (bytes.len() as u64) < self.file.size {
+            return Err(failed(path, std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        let glance = self.glance_at(&bytes);
+        let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Snapshot, "explicit", group)?;
+        let whole = 0..bytes.len();
+        group.within(bytes, if is_new { vec![whole] } else { Vec::new() })?;
         Ok(Step::Finished)
+    }
+
+    /// Learns what can be told of bytes that no format reads. A file that names no session is called after itself.
+    fn glance_at(&mut self, bytes: &[u8]) -> Option<Conversation> {
+        let glance = glance(self.file.runtime, bytes);
+        glance.iter().for_each(|conversation| self.origin.learn(conversation));
+        let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
+        self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
+        glance
     }
 
     fn streamed(

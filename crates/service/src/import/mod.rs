@@ -8,6 +8,7 @@
 mod commit;
 mod cut;
 mod file;
+mod glance;
 mod group;
 mod packed;
 mod places;
@@ -23,7 +24,7 @@ use std::sync::atomic::AtomicU64;
 
 use enjamb_core::order::Rule;
 use enjamb_core::{Timestamp, limits};
-use enjamb_ledger::{Batch, Ledger, LedgerError, Progress, SegmentRecord};
+use enjamb_ledger::{Batch, Ledger, LedgerError, SegmentRecord};
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
 pub use source::{KnownPart, SourceState};
@@ -71,6 +72,9 @@ pub struct ImportIssue {
     pub detail: String,
 }
 
+/// Told which file is read, and how many bytes of how many are done.
+pub type ImportProgress<'a> = dyn FnMut(&Path, u64, u64) + 'a;
+
 /// Groups that are begun again because someone else imported the same file meanwhile.
 const RETRIES_MAX: usize = 5;
 /// How much of what is stored is looked at to find the commit that a file's tail goes back to.
@@ -83,7 +87,7 @@ struct Importer<'s, 'p> {
     report: Imported,
     done: u64,
     total: u64,
-    progress: &'p mut (dyn FnMut(u64, u64) + 'p),
+    progress: &'p mut ImportProgress<'p>,
 }
 
 /// A file whose turn has not come, or is not over.
@@ -118,7 +122,7 @@ impl Store {
         &self,
         files: Vec<SourceFile>,
         options: &ImportOptions,
-        progress: &mut Progress<'_>,
+        progress: &mut ImportProgress<'_>,
     ) -> Result<Imported> {
         let report = Imported::default();
         let mut importer =
@@ -230,8 +234,7 @@ impl Importer<'_, '_> {
         let session = match found.runtime {
             // A session's file bears its id; records may bear that of the session it was continued from.
             Runtime::ClaudeCode => session.or(stem),
-            Runtime::Codex => session,
-            Runtime::Gemini | Runtime::OpenCode | Runtime::Other => session.or(stem),
+            Runtime::Codex | Runtime::Gemini | Runtime::OpenCode | Runtime::Other => session,
         };
         Origin {
             path,
@@ -347,7 +350,7 @@ impl Importer<'_, '_> {
             let step = import.step(&mut group);
             self.report.bytes += import.offset - before;
             self.done += import.offset - before;
-            (self.progress)(self.done, self.total.max(self.done));
+            (self.progress)(&import.file.path, self.done, self.total.max(self.done));
             match step {
                 // Its commits so far stay; how far it was read is not told, so the next import reads it again.
                 Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
