@@ -172,6 +172,27 @@ fn going_back_makes_a_branch_and_a_compaction_a_compaction() {
 }
 
 #[test]
+fn turns_that_were_taken_back_are_a_branch() {
+    let enjamb = Enjamb::new();
+    let line = |kind: &str, payload: Value| format!("{}\n", json!({"type": kind, "payload": payload}));
+    let said = |text: &str| {
+        let content = json!([{"type": "input_text", "text": text}]);
+        line("response_item", json!({"type": "message", "role": "user", "content": content}))
+    };
+    let back = line("event_msg", json!({"type": "thread_rolled_back", "num_turns": 2}));
+    let meta = line("session_meta", json!({"id": "0198f3c2-7a41-7b1e-9f53-2d1f6a0c9e10"}));
+    let path =
+        enjamb.file("rollout-1.jsonl", [meta.clone(), said("a"), said("b"), said("c"), back, said("d")].concat());
+    enjamb.run(&["import", &path]).done();
+    check_export(&enjamb, &path);
+    let tip = commits(&enjamb, &path).pop().unwrap();
+    assert_eq!(
+        enjamb.run(&["materialize", &tip, "--stop", "root"]).done().out(),
+        [meta, said("a"), said("d")].concat()
+    );
+}
+
+#[test]
 fn a_rollout_that_was_compressed_is_the_rollout_that_it_was() {
     let enjamb = Enjamb::new();
     let meta = json!({"type": "session_meta", "payload": {"id": "0198f3c2-7a41-7b1e-9f53-2d1f6a0c9e10"}});

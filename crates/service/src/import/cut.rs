@@ -17,6 +17,8 @@ pub(super) struct Piece {
     pub range: Range<usize>,
     pub kind: CommitKind,
     pub trigger: &'static str,
+    /// Begins with what a person asks.
+    pub is_turn: bool,
     pub conversation: Conversation,
 }
 
@@ -47,7 +49,8 @@ pub(super) fn pieces(reading: Reading, ends: &[usize], at_end: bool) -> Vec<Piec
             let (begin, start) = starts[index];
             let (end, next) = starts.get(index + 1).map_or((len, None), |(at, start)| (*at, Some(*start)));
             let kind = if start == Start::Compaction { CommitKind::Compaction } else { CommitKind::Delta };
-            Piece { range: begin..end, kind, trigger: trigger(start, next), conversation: Conversation::default() }
+            let (trigger, is_turn) = (trigger(start, next), start == Start::Turn);
+            Piece { range: begin..end, kind, trigger, is_turn, conversation: Conversation::default() }
         })
         .collect();
     share_out(reading, &mut pieces);

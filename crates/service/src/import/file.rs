@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use enjamb_core::chain::CommitKind;
-use enjamb_core::conversation::{Conversation, Role};
+use enjamb_core::conversation::{Block, Conversation, Raw, Role, Verbatim};
 use enjamb_core::frame::{Json, SourcePart, SourceRead};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use tempfile::TempPath;
@@ -16,7 +16,7 @@ use super::commit::{Delta, Origin};
 use super::cut::{Piece, pieces};
 use super::glance::glance;
 use super::group::Group;
-use super::source::{SourceState, failed, seek};
+use super::source::{KnownPart, SourceState, failed, seek};
 use super::window::{self, Record, Understood, Window};
 use super::{ImportIssue, SourceFile};
 use crate::{Actor, PutOptions, Result, Store};
@@ -45,6 +45,8 @@ pub(super) struct FileImport {
     problems: u64,
     /// What was read before is no longer what the file holds.
     pub rewritten: bool,
+    /// The last parts that are stored, until it was looked at which records they hold.
+    pub recall: Vec<KnownPart>,
     /// The file is only there to be read, and goes with this.
     pub held: Option<TempPath>,
 }
@@ -55,6 +57,8 @@ struct Branches {
     commits: Vec<CommitId>,
     /// By the first half of the digest of a record's id.
     owners: HashMap<u64, usize>,
+    /// What each turn of this read followed, where it was not rolled back.
+    turns: Vec<Option<CommitId>>,
     /// Commits before this one were compacted; what a compaction carried over does not go back to them.
     reset: usize,
 }
@@ -95,6 +99,7 @@ impl FileImport {
             issues: Vec::new(),
             problems: 0,
             rewritten,
+            recall: Vec::new(),
             held: None,
         }
     }
@@ -152,9 +157,12 @@ impl FileImport {
 
     /// Makes a commit of a piece; whether its bytes are new.
     fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_>) -> Result<bool> {
-        let Piece { range, kind, trigger, conversation } = piece;
+        let Piece { range, kind, trigger, is_turn, conversation } = piece;
         if let Some(parent) = self.branches.goes_back(&conversation) {
             self.tip = Some(parent);
+        }
+        if is_turn {
+            self.branches.turns.push(self.tip);
         }
         self.origin.learn(&conversation);
         let is_new = self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
@@ -163,6 +171,9 @@ impl FileImport {
         }
         if let Some(tip) = self.tip {
             self.branches.learn(tip, records, kind);
+        }
+        if let Some(before) = self.branches.rolled_back(&conversation) {
+            self.tip = before;
         }
         Ok(is_new)
     }
@@ -343,6 +354,18 @@ impl Branches {
         (!is_last && owner >= self.reset).then(|| self.commits[owner])
     }
 
+    /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
+    /// that an earlier import read are not known here, and stay.
+    fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
+        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
+        let told: u64 = verbatims.filter_map(turns_taken_back).sum();
+        let mut before = None;
+        for _ in 0..told {
+            before = self.turns.pop().or(before);
+        }
+        before
+    }
+
     fn learn(&mut self, tip: CommitId, records: &[Record], kind: CommitKind) {
         if kind.begins() {
             self.reset = self.commits.len();
@@ -352,6 +375,14 @@ impl Branches {
         let ids = records.iter().filter_map(|record| record.uuid.as_deref());
         self.owners.extend(ids.map(|id| (short(id), owner)));
     }
+}
+
+/// How many turns a record of Codex takes back.
+fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
+    let Raw::Json(json) = &verbatim.content else { return None };
+    let is_it = verbatim.kind == "event_msg/thread_rolled_back";
+    let record: serde_json::Value = is_it.then(|| serde_json::from_str(json.get()).ok())??;
+    record["payload"]["num_turns"].as_u64()
 }
 
 fn short(id: &str) -> u64 {

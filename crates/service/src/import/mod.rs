@@ -225,7 +225,7 @@ impl Importer<'_, '_> {
         }
         let mut import = FileImport::new(found, origin, Some(&state), from, lines, parts);
         import.rewritten = !is_all;
-        self.remember(&mut import, &state.parts[..parts])?;
+        import.recall = last_parts(&state.parts[..parts]);
         Ok(Some(import))
     }
 
@@ -248,16 +248,9 @@ impl Importer<'_, '_> {
     }
 
     /// Reads which records the last commits hold, so that a prompt that goes back to one of them is a branch from it.
-    fn remember(&self, import: &mut FileImport, parts: &[KnownPart]) -> Result<()> {
+    fn remember(&self, import: &mut FileImport) -> Result<()> {
         let Some(format) = enjamb_formats::by_id(import.file.format()) else { return Ok(()) };
-        let mut bytes = 0;
-        let last = parts.iter().rev().take_while(|part| {
-            bytes += part.bytes;
-            bytes <= REMEMBERED_BYTES
-        });
-        let mut last: Vec<_> = last.collect();
-        last.reverse();
-        for part in last {
+        for part in std::mem::take(&mut import.recall) {
             let stored = self.store.get_small(&part.artifact)?;
             if let Ok(items) = format.framing().items(&stored) {
                 import.remember(part.commit, &window::records(&items.items));
@@ -346,6 +339,7 @@ impl Importer<'_, '_> {
                     continue;
                 }
             };
+            self.remember(&mut import)?;
             let before = import.offset;
             let step = import.step(&mut group);
             self.report.bytes += import.offset - before;
@@ -399,6 +393,16 @@ impl Imported {
     }
 }
 
+/// The last parts that are worth looking at.
+fn last_parts(parts: &[KnownPart]) -> Vec<KnownPart> {
+    let mut bytes = 0;
+    let first = parts.iter().rposition(|part| {
+        bytes += part.bytes;
+        bytes > REMEMBERED_BYTES
+    });
+    parts[first.map_or(0, |first| first + 1)..].to_vec()
+}
+
 /// Whether someone else stored the same meanwhile.
 fn is_race(error: &ServiceError) -> bool {
     match error {
@@ -413,5 +417,12 @@ fn is_race(error: &ServiceError) -> bool {
 /// The name of a file's stream: its path, absolute, as text.
 pub(crate) fn path_text(path: &Path) -> String {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    absolute.to_string_lossy().into_owned()
+    match absolute.to_str() {
+        Some(text) => text.to_owned(),
+        // Two names that are no text may look the same; their bytes tell them apart.
+        None => {
+            let digest = enjamb_core::Digest::of(absolute.as_os_str().as_encoded_bytes()).to_hex();
+            format!("{}~{}", absolute.to_string_lossy(), &digest[..16])
+        }
+    }
 }
