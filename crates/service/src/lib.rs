@@ -39,8 +39,8 @@ pub use error::ServiceError;
 pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
-    ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile, SourceState, arrange,
-    files_in, known_places,
+    ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
+    SourceState, arrange, files_in, known_places,
 };
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use enjamb_core::Timestamp;
 use enjamb_service::{
-    Env, ImportIssue, ImportOptions, Imported, Runtime, ServiceError, SourceFile, files_in, known_places,
+    Env, ImportBounds, ImportIssue, ImportOptions, Imported, Runtime, ServiceError, SourceFile, files_in, known_places,
 };
 use serde_json::json;
 
@@ -55,7 +55,8 @@ impl Import {
         }
         let store = context.open_or_create()?;
         let machine = self.machine.clone().or_else(|| gethostname::gethostname().into_string().ok());
-        let options = ImportOptions { principal: self.principal.clone(), machine, by: context.actor() };
+        let (principal, bounds) = (self.principal.clone(), ImportBounds::default());
+        let options = ImportOptions { principal, machine, by: context.actor(), bounds };
         let done = context.ui.with_named_progress("importing", |progress| {
             store.import(files, &options, &mut |path, done, total| progress(&short_name(path), done, total))
         })?;

@@ -31,6 +31,7 @@ pub(super) struct FileImport {
     /// The seq that its next frame must get: nobody else has read it in between.
     seq: u64,
     origin: Origin,
+    pub window_bytes: usize,
     /// Where this read began.
     pub from: u64,
     pub offset: u64,
@@ -88,6 +89,7 @@ impl FileImport {
             stream,
             seq: known.map_or(0, |state| state.next_seq),
             origin,
+            window_bytes: super::ImportBounds::default().window_bytes,
             from,
             offset: from,
             lines,
@@ -111,7 +113,7 @@ impl FileImport {
         if self.file.is_document() {
             return self.document(&mut file, group);
         }
-        match window::read(&mut file, &path, self.offset, self.file.size)? {
+        match window::read(&mut file, &path, self.offset, self.file.size, self.window_bytes)? {
             Window::Lines { bytes, at_end } => {
                 self.lines(bytes, at_end, group)?;
                 Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
@@ -232,7 +234,7 @@ impl FileImport {
         let path = &self.file.path;
         seek(file, path, 0)?;
         let mut rest = file.take(self.file.size);
-        if self.file.size > window::WINDOW_BYTES as u64 {
+        if self.file.size > self.window_bytes as u64 {
             let (artifact, bytes) = group.stream(&mut rest)?;
             self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
             return Ok(Step::Finished);

@@ -15,8 +15,6 @@ use super::commit::Made;
 use super::segment::Bytes;
 use crate::{Result, ServiceError, Store};
 
-/// Frames after which a group is stored: what repeats within it is stored once, so it should not be small.
-const FRAMES_FULL: usize = 10_000;
 /// Bytes of a segment after which a group is stored. That much work a kill may undo.
 const SEGMENT_BYTES_FULL: u64 = 128 << 20;
 /// Bytes in memory after which a group is stored.
@@ -37,6 +35,8 @@ pub(super) enum Sink<'g> {
 pub(super) struct Group<'g> {
     store: &'g Store,
     sink: Sink<'g>,
+    /// Frames after which the group is stored.
+    frames_full: usize,
     batch: Batch,
     commits: HashSet<CommitId>,
     inline_bytes: u64,
@@ -46,9 +46,9 @@ pub(super) struct Group<'g> {
 }
 
 impl<'g> Group<'g> {
-    pub(super) fn new(store: &'g Store, sink: Sink<'g>) -> Self {
+    pub(super) fn new(store: &'g Store, sink: Sink<'g>, frames_full: usize) -> Self {
         let (batch, commits) = (Batch::default(), HashSet::new());
-        Self { store, sink, batch, commits, inline_bytes: 0, made: 0, known: 0 }
+        Self { store, sink, frames_full, batch, commits, inline_bytes: 0, made: 0, known: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -56,7 +56,7 @@ impl<'g> Group<'g> {
             Sink::Batch => 0,
             Sink::Segment { written, .. } => written.load(Ordering::Relaxed),
         };
-        self.batch.frames.len() >= FRAMES_FULL
+        self.batch.frames.len() >= self.frames_full
             || self.inline_bytes >= INLINE_BYTES_FULL
             || written >= SEGMENT_BYTES_FULL
     }

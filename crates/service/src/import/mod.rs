@@ -41,6 +41,22 @@ pub struct ImportOptions {
     pub principal: String,
     pub machine: Option<String>,
     pub by: Actor,
+    pub bounds: ImportBounds,
+}
+
+/// How much is held in memory, and how much a kill may undo.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportBounds {
+    /// Bytes that are read and understood at once. A line that is longer is kept without being understood.
+    pub window_bytes: usize,
+    /// Frames after which what was read is stored. What repeats between is stored once, so it should not be few.
+    pub group_frames: usize,
+}
+
+impl Default for ImportBounds {
+    fn default() -> Self {
+        Self { window_bytes: 8 << 20, group_frames: 10_000 }
+    }
 }
 
 /// What an import came to.
@@ -145,7 +161,7 @@ impl Store {
     }
 }
 
-impl Importer<'_, '_> {
+impl<'s> Importer<'s, '_> {
     fn queue(&mut self, file: SourceFile) -> Result<()> {
         if self.store.is_imported(&file)? {
             self.report.unchanged += 1;
@@ -169,7 +185,10 @@ impl Importer<'_, '_> {
     fn prepared(&mut self, file: SourceFile, path: String) -> Result<Option<FileImport>> {
         let found = file.path.clone();
         match self.prepare(file, path) {
-            Ok(Some(import)) => return Ok(Some(import)),
+            Ok(Some(mut import)) => {
+                import.window_bytes = self.options.bounds.window_bytes;
+                return Ok(Some(import));
+            }
             Ok(None) => self.report.unchanged += 1,
             Err(ServiceError::File { source, .. }) => self.report.failed.push((found, source.to_string())),
             Err(error) => return Err(error),
@@ -282,7 +301,7 @@ impl Importer<'_, '_> {
         let _lease = segments.lease()?;
         let left: u64 = self.waiting.iter().map(Waiting::bytes_left).sum();
         if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
-            let filled = self.fill(Group::new(self.store, Sink::Batch))?;
+            let filled = self.fill(self.group(Sink::Batch))?;
             return self.store_batch(filled);
         }
         let mut new = segments.create()?;
@@ -303,12 +322,19 @@ impl Importer<'_, '_> {
         }
     }
 
+    fn group<'g>(&self, sink: Sink<'g>) -> Group<'g>
+    where
+        's: 'g,
+    {
+        Group::new(self.store, sink, self.options.bounds.group_frames)
+    }
+
     /// Fills a group while another thread writes its bytes.
     fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<SegmentRecord>)> {
         let written = AtomicU64::new(0);
         std::thread::scope(|scope| {
             let (sender, segment) = segment::start(scope, sink, &written);
-            let filled = self.fill(Group::new(self.store, Sink::Segment { sender, written: &written }));
+            let filled = self.fill(self.group(Sink::Segment { sender, written: &written }));
             // What the writer failed of is why the reader could not go on.
             let record = segment.join().map_err(|_| LedgerError::corrupt("a segment", "its writer gave up"))??;
             Ok((filled?, record))
@@ -426,3 +452,6 @@ pub(crate) fn path_text(path: &Path) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

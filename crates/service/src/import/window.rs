@@ -11,9 +11,6 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use super::source::{failed, seek};
 use crate::Result;
 
-/// Bytes that are read and understood at once. A line that is longer is kept without being understood.
-pub(super) const WINDOW_BYTES: usize = 8 << 20;
-
 /// What there is to read at an offset.
 pub(super) enum Window {
     Lines {
@@ -27,10 +24,10 @@ pub(super) enum Window {
     End,
 }
 
-/// Reads a window of a file that is taken to end at `size`.
-pub(super) fn read(file: &mut File, path: &Path, offset: u64, size: u64) -> Result<Window> {
+/// Reads a window of at most `bytes_max` of a file that is taken to end at `size`.
+pub(super) fn read(file: &mut File, path: &Path, offset: u64, size: u64, bytes_max: usize) -> Result<Window> {
     seek(file, path, offset)?;
-    let want = (size - offset).min(WINDOW_BYTES as u64);
+    let want = (size - offset).min(bytes_max as u64);
     let mut bytes = Vec::with_capacity(want as usize);
     file.take(want).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
     if (bytes.len() as u64) < want {
