@@ -1,17 +1,18 @@
 //! One file on its way in: read window by window, each piece a commit that follows the one before, or the one it goes back
 //! to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use enjamb_core::chain::CommitKind;
-use enjamb_core::conversation::{Block, Conversation, Raw, Role, Verbatim};
+use enjamb_core::conversation::Conversation;
 use enjamb_core::frame::{Json, SourcePart, SourceRead};
-use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
+use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 use tempfile::TempPath;
 
+use super::branches::Branches;
 use super::commit::{Delta, Origin};
 use super::cut::{Piece, pieces};
 use super::glance::glance;
@@ -50,18 +51,6 @@ pub(super) struct FileImport {
     pub recall: Vec<KnownPart>,
     /// The file is only there to be read, and goes with this.
     pub held: Option<TempPath>,
-}
-
-/// Which commit holds which record, so that one that goes back can be told.
-#[derive(Default)]
-struct Branches {
-    commits: Vec<CommitId>,
-    /// By the first half of the digest of a record's id.
-    owners: HashMap<u64, usize>,
-    /// What each turn of this read followed, where it was not rolled back.
-    turns: Vec<Option<CommitId>>,
-    /// Commits before this one were compacted; what a compaction carried over does not go back to them.
-    reset: usize,
 }
 
 /// What to do next with a file.
@@ -224,7 +213,7 @@ impl FileImport {
         *self.records.entry(named_type(head)).or_default() += 1;
         self.lines += 1;
         if is_compaction {
-            self.branches.reset = self.branches.commits.len();
+            self.branches.compacted();
         }
         Ok(())
     }
@@ -342,55 +331,6 @@ impl FileImport {
     pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
         self.branches.learn(commit, records, CommitKind::Delta);
     }
-}
-
-impl Branches {
-    /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
-    fn goes_back(&self, conversation: &Conversation) -> Option<CommitId> {
-        let first = conversation.entries.iter().find(|entry| entry.is_message())?;
-        if first.role != Role::User || first.synthetic {
-            return None;
-        }
-        let owner = *self.owners.get(&short(first.parent_id.as_deref()?))?;
-        let is_last = owner + 1 == self.commits.len();
-        (!is_last && owner >= self.reset).then(|| self.commits[owner])
-    }
-
-    /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
-    /// that an earlier import read are not known here, and stay.
-    fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
-        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
-        let told: u64 = verbatims.filter_map(turns_taken_back).sum();
-        let mut before = None;
-        for _ in 0..told {
-            before = self.turns.pop().or(before);
-        }
-        before
-    }
-
-    fn learn(&mut self, tip: CommitId, records: &[Record], kind: CommitKind) {
-        if kind.begins() {
-            self.reset = self.commits.len();
-        }
-        let owner = self.commits.len();
-        self.commits.push(tip);
-        let ids = records.iter().filter_map(|record| record.uuid.as_deref());
-        self.owners.extend(ids.map(|id| (short(id), owner)));
-    }
-}
-
-/// How many turns a record of Codex takes back.
-fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
-    let Raw::Json(json) = &verbatim.content else { return None };
-    let is_it = verbatim.kind == "event_msg/thread_rolled_back";
-    let record: serde_json::Value = is_it.then(|| serde_json::from_str(json.get()).ok())??;
-    record["payload"]["num_turns"].as_u64()
-}
-
-fn short(id: &str) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&Digest::of(id.as_bytes()).as_bytes()[..8]);
-    u64::from_le_bytes(first)
 }
 
 fn count_lines(bytes: &[u8]) -> u64 {

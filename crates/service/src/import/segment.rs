@@ -24,6 +24,7 @@ const OPTIONS: SegmentOptions = SegmentOptions {
 const WAITING_MAX: usize = 2;
 
 type Known = fn(&Digest) -> Option<ChunkAt>;
+type Writer<'w> = SegmentWriter<&'w mut BufWriter<File>, Known>;
 
 /// What is to be written.
 pub(super) enum Bytes {
@@ -42,46 +43,26 @@ pub(super) type Written<'scope> = ScopedJoinHandle<'scope, Result<Option<Segment
 pub(super) fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     sink: &'scope mut BufWriter<File>,
-    written: &'scope AtomicU64,
+    size: &'scope AtomicU64,
 ) -> (SyncSender<Bytes>, Written<'scope>) {
     let (sender, receiver) = sync_channel(WAITING_MAX);
-    (sender, scope.spawn(move || write(sink, &receiver, written)))
+    (sender, scope.spawn(move || write(sink, &receiver, size)))
 }
 
-fn write(sink: &mut BufWriter<File>, receiver: &Receiver<Bytes>, written: &AtomicU64) -> Result<Option<SegmentRecord>> {
+fn write(sink: &mut BufWriter<File>, receiver: &Receiver<Bytes>, size: &AtomicU64) -> Result<Option<SegmentRecord>> {
     let mut writer = SegmentWriter::new(sink, OPTIONS, (|_: &Digest| None) as Known).map_err(failed)?;
     let mut artifacts: Vec<(ArtifactId, u64)> = Vec::new();
     let mut listed = HashSet::new();
     while let Ok(bytes) = receiver.recv() {
-        let mut whole = false;
-        let mut list = |written: (ArtifactId, u64)| {
-            if listed.insert(written.0) {
-                artifacts.push(written);
-            }
-        };
-        match bytes {
-            Bytes::Within(window, ranges) => {
-                for range in ranges {
-                    let mut artifact = writer.artifact();
-                    artifact.write(&window[range]).map_err(failed)?;
-                    list(artifact.finish().map_err(failed)?);
-                }
-            }
-            Bytes::Part(first) => {
-                let mut artifact = writer.artifact();
-                artifact.write(&first).map_err(failed)?;
-                while let Ok(Bytes::Part(next)) = receiver.recv().inspect(|bytes| whole = bytes.is_whole()) {
-                    artifact.write(&next).map_err(failed)?;
-                }
-                if whole {
-                    list(artifact.finish().map_err(failed)?);
-                }
-            }
+        let written = match bytes {
+            Bytes::Within(window, ranges) => write_within(&mut writer, &window, ranges)?,
+            Bytes::Part(first) => write_parts(&mut writer, &first, receiver)?,
             // An artifact without a byte.
-            Bytes::End { whole: true } => list(writer.artifact().finish().map_err(failed)?),
-            Bytes::End { whole: false } => {}
-        }
-        written.store(writer.bytes_written(), Ordering::Relaxed);
+            Bytes::End { whole: true } => vec![writer.artifact().finish().map_err(failed)?],
+            Bytes::End { whole: false } => Vec::new(),
+        };
+        artifacts.extend(written.into_iter().filter(|(id, _)| listed.insert(*id)));
+        size.store(writer.bytes_written(), Ordering::Relaxed);
     }
     if artifacts.is_empty() {
         return Ok(None);
@@ -90,9 +71,26 @@ fn write(sink: &mut BufWriter<File>, receiver: &Receiver<Bytes>, written: &Atomi
     Ok(Some(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts }))
 }
 
-impl Bytes {
-    fn is_whole(&self) -> bool {
-        matches!(self, Self::End { whole: true })
+fn write_within(writer: &mut Writer<'_>, window: &[u8], ranges: Vec<Range<usize>>) -> Result<Vec<(ArtifactId, u64)>> {
+    let mut written = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let mut artifact = writer.artifact();
+        artifact.write(&window[range]).map_err(failed)?;
+        written.push(artifact.finish().map_err(failed)?);
+    }
+    Ok(written)
+}
+
+/// Writes an artifact of which the first part has come. If it does not come to its end, its chunks are nobody's.
+fn write_parts(writer: &mut Writer<'_>, first: &[u8], rest: &Receiver<Bytes>) -> Result<Vec<(ArtifactId, u64)>> {
+    let mut artifact = writer.artifact();
+    artifact.write(first).map_err(failed)?;
+    loop {
+        match rest.recv() {
+            Ok(Bytes::Part(next)) => artifact.write(&next).map_err(failed)?,
+            Ok(Bytes::End { whole: true }) => return Ok(vec![artifact.finish().map_err(failed)?]),
+            Ok(Bytes::End { whole: false } | Bytes::Within(..)) | Err(_) => return Ok(Vec::new()),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use enjamb_ledger::Ledger;
+
 use super::*;
 use crate::Env;
 

@@ -3,14 +3,16 @@
 //! A pack is stored with the frame that records it. Its hash is recorded once, so packing what is packed already gives
 //! the first record back.
 
+mod facts;
+mod found;
+
 use enjamb_core::chain::Stop;
-use enjamb_core::conversation::Conversation;
-use enjamb_core::frame::{ArtifactBody, ArtifactPacked, Body, ContinuityBody, Json, RawFrame, SessionBody};
-use enjamb_core::order::{MarkKey, Rule, Scope};
+use enjamb_core::frame::{ArtifactPacked, Body, Json};
+use enjamb_core::order::Rule;
 use enjamb_core::pack::{Algorithm, Gathered, Pack, Repo, Session, gather, session_uuid, time_text, title_of};
 use enjamb_core::redact::{RULE_SET, Redacted};
-use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp, limits};
-use enjamb_ledger::{Ledger, LedgerError, NewArtifact};
+use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, limits};
+use enjamb_ledger::{LedgerError, NewArtifact};
 use serde_json::json;
 
 use crate::{Actor, PutOptions, Result, ServiceError, Store};
@@ -111,64 +113,6 @@ impl Store {
         Ok(self.record_packs(vec![draft], by)?.remove(0))
     }
 
-    /// The pack whose hash begins so.
-    pub fn packed(&self, text: &str) -> Result<Packed> {
-        let hash = self.pack_hash(text)?;
-        self.known_pack(&hash)?.ok_or_else(|| unknown(text))
-    }
-
-    /// Up to `limit` records, of one session or of all, newest first.
-    pub fn packs(&self, session: Option<&str>, limit: usize) -> Result<Vec<PackRecord>> {
-        let stream = StreamId::packs();
-        let session = session.map(session_uuid);
-        let mut end = self.ledger.stream(&stream)?.map_or(0, |summary| summary.next_seq);
-        let mut records = Vec::new();
-        while end > 0 && records.len() < limit {
-            let from = end.saturating_sub(limits::PAGE_ROWS_MAX as u64);
-            let frames = self.ledger.frames(&stream, from, (end - from) as usize)?;
-            for frame in frames.into_iter().rev() {
-                let record = read_record(frame.json)?;
-                records.extend(record.filter(|record| session.as_ref().is_none_or(|id| *id == record.session)));
-            }
-            end = from;
-        }
-        records.truncate(limit);
-        Ok(records)
-    }
-
-    fn pack_hash(&self, text: &str) -> Result<String> {
-        let wanted = text.to_ascii_lowercase();
-        let is_hash = (limits::ID_PREFIX_DIGITS_MIN..=64).contains(&wanted.len())
-            && wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_hash {
-            let expected = "4 to 64 hex digits";
-            return Err(ServiceError::Invalid { what: "pack hash", text: text.to_owned(), expected });
-        }
-        if wanted.len() == 64 {
-            return Ok(wanted);
-        }
-        let marks = self.ledger.marks(&Scope::Store, &MarkKey::Pack(String::new()))?;
-        let mut found = marks.into_iter().map(|(hash, _)| hash).filter(|hash| hash.starts_with(&wanted));
-        match (found.next(), found.next()) {
-            (None, _) => Err(unknown(text)),
-            (Some(one), None) => Ok(one),
-            (Some(one), Some(other)) => {
-                let candidates = [one, other].into_iter().chain(found).take(limits::CANDIDATES_MAX).collect();
-                Err(ServiceError::Ambiguous { prefix: text.to_owned(), candidates })
-            }
-        }
-    }
-
-    fn known_pack(&self, hash: &str) -> Result<Option<Packed>> {
-        let Some(seq) = self.ledger.mark(&Scope::Store, &MarkKey::Pack(hash.to_owned()))? else { return Ok(None) };
-        let damaged = || LedgerError::corrupt(format!("pack {hash}"), "its record is not where the index says");
-        let seq = seq.parse().map_err(|_| damaged())?;
-        let frame = self.ledger.frames(&StreamId::packs(), seq, 1)?.pop().ok_or_else(damaged)?;
-        let record = read_record(frame.json)?.filter(|record| record.hash == hash).ok_or_else(damaged)?;
-        let pack = Pack::parse(&self.get_small(&record.artifact)?)?;
-        Ok(Some(Packed { record, pack, known: true, warnings: Vec::new() }))
-    }
-
     fn draft(&self, request: &PackRequest) -> Result<Draft> {
         let (conversation, facts) = match &request.from {
             PackFrom::Chain { tip, stop } => self.chain_facts(tip, *stop)?,
@@ -189,58 +133,6 @@ impl Store {
         let json = pack.to_json()?;
         let from = Some(facts.from);
         Ok(Draft { pack, json, from, sources_dropped: gathered.sources_dropped, redacted, warnings })
-    }
-
-    fn chain_facts(&self, tip: &CommitId, stop: Stop) -> Result<(Conversation, Facts)> {
-        let conversation = self.read_chain(tip, stop)?;
-        let commit = self.show(tip)?;
-        let root = || -> Result<String> {
-            let links = self.links(tip, &Stop::Root, usize::MAX)?;
-            Ok(links.last().map_or_else(|| tip.to_string(), |link| link.id.to_string()))
-        };
-        let name = commit.commit.agent_session_id.clone().map_or_else(root, Ok)?;
-        Ok((conversation, Facts { name, title: None, at: commit.link.created_at, from: tip.to_string() }))
-    }
-
-    /// A thread's messages, with what its runs said and did between them.
-    fn thread_facts(&self, stream: &StreamId) -> Result<(Conversation, Facts)> {
-        let summary = self.stream(stream)?;
-        let mut lines = Vec::new();
-        let mut title = None;
-        self.each_of(stream, &mut |json, body| {
-            push_line(&mut lines, &json);
-            match body {
-                Body::Continuity(ContinuityBody::ThreadCreated(created)) => title = created.title,
-                Body::Continuity(ContinuityBody::RunSpawned(run)) => {
-                    let session = StreamId::new(StreamKind::Session, run.run_session_id)?;
-                    self.each_of(&session, &mut |json, body| {
-                        if is_speech(&body) {
-                            push_line(&mut lines, &json);
-                        }
-                        Ok(())
-                    })?;
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        let format = enjamb_formats::by_id("frames-v1").expect("the registry has it");
-        let at = Timestamp::from_millis(i64::try_from(summary.first_ms).unwrap_or(0));
-        let from = format!("{stream}@{}", summary.next_seq);
-        Ok((format.decode(&lines)?, Facts { name: stream.id.clone(), title, at, from }))
-    }
-
-    fn each_of(&self, stream: &StreamId, visit: &mut dyn FnMut(Vec<u8>, Body) -> Result<()>) -> Result<()> {
-        let mut from = 0;
-        loop {
-            let frames = self.ledger.frames(stream, from, limits::PAGE_ROWS_MAX)?;
-            let Some(last) = frames.last() else { return Ok(()) };
-            from = last.seq + 1;
-            for frame in frames {
-                let body = RawFrame::parse(frame.json.clone())?.decode()?.body;
-                visit(frame.json, body)?;
-            }
-        }
     }
 
     /// Records packs in one batch. Someone else may record one of them first; then that record counts.
@@ -320,14 +212,6 @@ impl Exported {
     }
 }
 
-/// What a session is called, and when it began as far as the store knows.
-struct Facts {
-    name: String,
-    title: Option<String>,
-    at: Timestamp,
-    from: String,
-}
-
 impl Draft {
     fn body(&self, artifact: &ArtifactId, by: &Actor) -> Body {
         let redaction = self.redacted.as_ref().map(|redacted| json!({"rules": RULE_SET, "found": redacted.found}));
@@ -366,46 +250,6 @@ fn warnings(gathered: &Gathered) -> Vec<PackWarning> {
     ];
     let told = warnings.into_iter().filter(|(_, count, _)| *count > 0);
     told.map(|(code, count, what)| PackWarning { code, count, what }).collect()
-}
-
-fn read_record(json: Vec<u8>) -> Result<Option<PackRecord>> {
-    let frame = RawFrame::parse(json)?.decode()?;
-    let Body::Artifact(ArtifactBody::ArtifactPacked(packed)) = frame.body else { return Ok(None) };
-    let artifact = packed.artifact_id.parse();
-    let artifact =
-        artifact.map_err(|_| LedgerError::corrupt(format!("pack {}", packed.pack_hash), "it names no artifact"))?;
-    Ok(Some(PackRecord {
-        hash: packed.pack_hash,
-        artifact,
-        recorded_ms: frame.timestamp_ms,
-        session: packed.pack_session_id,
-        title: packed.title,
-        messages: packed.message_count,
-        sources: packed.sources_count,
-        from: packed.packed_from,
-        redaction: packed.redaction.map(|json| json.get().to_owned()),
-    }))
-}
-
-/// What a run said and did. Whatever else it recorded would only cut its text into pieces.
-fn is_speech(body: &Body) -> bool {
-    matches!(
-        body,
-        Body::Session(
-            SessionBody::OutputTextDelta(_)
-                | SessionBody::ToolStarted(_)
-                | SessionBody::ToolStdout(_)
-                | SessionBody::ToolStderr(_)
-                | SessionBody::ToolEnded(_)
-                | SessionBody::ToolFailed(_)
-        )
-    )
-}
-
-fn push_line(lines: &mut Vec<u8>, json: &[u8]) {
-    // A line end in JSON can only stand between two tokens.
-    lines.extend(json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
-    lines.push(b'\n');
 }
 
 fn unknown(hash: &str) -> ServiceError {
