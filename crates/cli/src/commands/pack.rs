@@ -30,7 +30,7 @@ pub struct Pack {
     /// The title [default: the thread's, or the beginning of what was first asked]
     #[arg(long)]
     title: Option<String>,
-    /// The repository that files are of [default: local/ and the directory that the agent worked in]
+    /// The repository that files are of [default: what the runtime says, or local/ and the directory that the agent worked in]
     #[arg(long, value_name = "OWNER/NAME", value_parser = parse_repo)]
     repo: Option<Repo>,
     /// Replace secrets before hashing; how many of which kind is recorded

@@ -31,8 +31,8 @@ pub struct Place {
     pub cwd: Option<String>,
 }
 
-/// Gathers the messages of a conversation. `repo` is said of every file where given; otherwise it follows from the working
-/// directory. A message without a time of its own has that of the one before, the first one `at`.
+/// Gathers the messages of a conversation. `repo` is said of every file where given; otherwise it is the repository that
+/// the runtime names, or the working directory. A message without a time of its own has that of the one before, the first one `at`.
 pub fn gather(conversation: &Conversation, repo: Option<&Repo>, at: Timestamp) -> Gathered {
     let mut gatherer = Gatherer {
         repo,
@@ -166,11 +166,21 @@ fn place(entry: &Entry, repo: Option<&Repo>) -> Place {
     let folder = cwd.and_then(|cwd| cwd.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next());
     let folder = folder.filter(|folder| !folder.is_empty()).unwrap_or("unknown");
     let local = || Repo { owner: "local".to_owned(), repo: folder.to_owned() };
+    let told = || entry.attribute(attribute::REPOSITORY).and_then(repo_at);
     Place {
-        repo: repo.cloned().unwrap_or_else(local),
+        repo: repo.cloned().or_else(told).unwrap_or_else(local),
         branch: entry.attribute(attribute::GIT_BRANCH).unwrap_or("unknown").to_owned(),
         cwd: cwd.map(str::to_owned),
     }
+}
+
+/// The owner and the name at the end of a repository's URL, however it is spelled.
+fn repo_at(url: &str) -> Option<Repo> {
+    let path = url.trim_end_matches('/').trim_end_matches(".git");
+    let mut parts = path.rsplit(['/', ':']);
+    let (repo, owner) = (parts.next()?, parts.next()?);
+    let is_named = parts.next().is_some() && !repo.is_empty() && !owner.is_empty();
+    is_named.then(|| Repo { owner: owner.to_owned(), repo: repo.to_owned() })
 }
 
 #[cfg(test)]
@@ -219,6 +229,14 @@ mod tests {
         let first = "a.rs:1-1 (local/shop@unknown)";
         let second = "/tmp/b.rs:1-1 (local/shop@unknown)";
         check(entries, &format!("1 user why? []\n2 assistant because [{second}, {first}]\n3 user thanks []"));
+    }
+
+    #[test]
+    fn a_repository_is_known_by_its_url() {
+        for url in ["https://github.com/acme/shop.git", "git@github.com:acme/shop.git", "ssh://git@host/acme/shop/"] {
+            assert_eq!(repo_at(url), Some(Repo { owner: "acme".into(), repo: "shop".into() }), "{url}");
+        }
+        assert_eq!(repo_at("shop"), None);
     }
 
     #[test]

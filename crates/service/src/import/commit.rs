@@ -42,7 +42,7 @@ pub(super) struct Delta<'c> {
     pub conversation: Option<&'c Conversation>,
 }
 
-const FACTS: [&str; 3] = [attribute::CWD, attribute::GIT_BRANCH, attribute::VERSION];
+const FACTS: [&str; 4] = [attribute::CWD, attribute::GIT_BRANCH, attribute::REPOSITORY, attribute::VERSION];
 const PARENT_SESSION: &str = "parent_session";
 
 impl Origin {
