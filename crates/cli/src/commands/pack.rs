@@ -22,7 +22,7 @@ use crate::ui::{Cell, Table};
 pub struct Pack {
     #[command(subcommand)]
     action: Option<Action>,
-    /// What to pack: revisions, or threads such as continuity/main [default: @]
+    /// What to pack: revisions, or threads such as continuity/main; without any, the last commit
     sources: Vec<String>,
     /// Where to begin: root, compaction (the nearest one), or an ancestor
     #[arg(long, default_value = "root", value_name = "STOP")]
