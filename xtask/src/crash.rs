@@ -21,6 +21,13 @@ const TRIALS: &[Trial] = &[
         amount: 500,
     },
     Trial {
+        about: "Imports that are killed",
+        package: "enjamb-cli",
+        test: "imports::an_import_that_is_killed",
+        variable: "ENJAMB_KILLS",
+        amount: 100,
+    },
+    Trial {
         about: "Two processes on one store, in seconds",
         package: "enjamb-cli",
         test: "processes::",

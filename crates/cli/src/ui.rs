@@ -177,18 +177,27 @@ impl Ui {
 
     /// Runs something long with a bar on stderr, if a person is watching.
     pub fn with_progress<T>(&self, what: &'static str, act: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+        self.with_named_progress(what, |progress| act(&mut |done, total| progress("", done, total)))
+    }
+
+    /// As [`Ui::with_progress`], naming what is being worked on.
+    pub fn with_named_progress<T>(
+        &self,
+        what: &'static str,
+        act: impl FnOnce(&mut dyn FnMut(&str, u64, u64)) -> T,
+    ) -> T {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         let began = Instant::now();
         let watched = !self.output.quiet && !self.output.json && io::stderr().is_terminal();
         let mut shown = false;
-        let result = act(&mut |done, total| {
+        let result = act(&mut |name, done, total| {
             if watched && !shown && began.elapsed() > PROGRESS_DELAY {
                 shown = true;
                 bar.set_draw_target(ProgressDrawTarget::stderr());
                 bar.set_style(bar_style());
-                bar.set_message(what);
             }
             if shown {
+                bar.set_message(format!("{what}  {}", safe_line(name)));
                 bar.set_length(total);
                 bar.set_position(done);
             }

@@ -39,6 +39,8 @@ pub struct Entry {
 pub mod attribute {
     pub const CWD: &str = "cwd";
     pub const GIT_BRANCH: &str = "git_branch";
+    /// The URL of the repository that was worked on.
+    pub const REPOSITORY: &str = "repository";
     pub const SESSION_ID: &str = "session_id";
     /// The provider's id of the reply that an entry belongs to.
     pub const MESSAGE_ID: &str = "message_id";

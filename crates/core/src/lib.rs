@@ -11,7 +11,9 @@ mod id;
 pub mod json;
 pub mod limits;
 pub mod order;
+pub mod pack;
 mod problem;
+pub mod redact;
 mod stream;
 mod time;
 

@@ -26,3 +26,7 @@ pub const ID_PREFIX_DIGITS_MIN: usize = 4;
 pub const CANDIDATES_MAX: usize = 20;
 /// Nesting of JSON that is read.
 pub const JSON_DEPTH_MAX: usize = 128;
+/// Bytes of one context pack, as it is stored.
+pub const PACK_BYTES_MAX: usize = 2 << 20;
+/// Bytes of a file that is read as a context pack: indented, it is larger than what it holds.
+pub const PACK_FILE_BYTES_MAX: usize = 8 << 20;

@@ -18,6 +18,8 @@ pub enum StreamKind {
     Artifact,
     /// A principal's timeline of context commits.
     Context,
+    /// A file that a runtime wrote, by its path.
+    Source,
     /// A kind that this version does not know; kept as it is.
     Other(String),
 }
@@ -30,6 +32,7 @@ impl StreamKind {
             Self::Continuity => "continuity",
             Self::Artifact => "artifact",
             Self::Context => "context",
+            Self::Source => "source",
             Self::Other(name) => name,
         }
     }
@@ -43,6 +46,7 @@ impl From<&str> for StreamKind {
             "continuity" => Self::Continuity,
             "artifact" => Self::Artifact,
             "context" => Self::Context,
+            "source" => Self::Source,
             other => Self::Other(other.to_owned()),
         }
     }
@@ -70,6 +74,11 @@ impl StreamId {
     /// The stream that records what happens to artifacts: tags, policies, collection.
     pub fn artifacts() -> Self {
         Self { kind: StreamKind::Artifact, id: "store".to_owned() }
+    }
+
+    /// The stream that records context packs, in the order in which they came.
+    pub fn packs() -> Self {
+        Self { kind: StreamKind::Artifact, id: "packs".to_owned() }
     }
 }
 

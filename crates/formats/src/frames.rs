@@ -112,7 +112,12 @@ impl Reader {
                 self.speak(at, frame, speaking, delta);
             }
             Body::Session(body) => return self.tool(at, body),
-            Body::Continuity(_) | Body::Task(_) | Body::Artifact(_) | Body::Context(_) | Body::Unknown { .. } => {
+            Body::Continuity(_)
+            | Body::Task(_)
+            | Body::Artifact(_)
+            | Body::Context(_)
+            | Body::Source(_)
+            | Body::Unknown { .. } => {
                 return false;
             }
         }

@@ -13,7 +13,8 @@ pub(crate) struct Object<'a>(Members<'a>);
 
 impl<'a> Object<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
-        Members::parse(text).ok().map(Self)
+        // What is no object is told at a glance: the error would quote all of it.
+        text.trim_start().starts_with('{').then(|| Members::parse(text).ok().map(Self))?
     }
 
     /// The value under a key; null is as good as none.
@@ -93,7 +94,7 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> u16 {
 }
 
 pub(crate) fn array(raw: &str) -> Option<Vec<&str>> {
-    let values: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+    let values: Vec<&RawValue> = raw.trim_start().starts_with('[').then(|| serde_json::from_str(raw).ok())??;
     Some(values.into_iter().map(RawValue::get).collect())
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use enjamb_core::frame::FrameError;
+use enjamb_core::pack::PackError;
 use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamError, StreamId};
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
@@ -35,6 +36,8 @@ pub enum ServiceError {
     #[error("{what} {name} names {actual}, not {expected}")]
     NameMoved { what: &'static str, name: String, expected: String, actual: String },
     #[error(transparent)]
+    Pack(#[from] PackError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -58,6 +61,7 @@ impl ServiceError {
             Self::Ledger(error) => error.kind(),
             Self::Line { source, .. } => source.kind(),
             Self::Frame(error) => error.kind(),
+            Self::Pack(error) => error.kind(),
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
@@ -83,6 +87,7 @@ impl ServiceError {
             Self::Ledger(error) => error.code(),
             Self::Line { source, .. } => source.code(),
             Self::Frame(error) => error.code(),
+            Self::Pack(error) => error.code(),
             Self::Id(_) => "bad-id",
             Self::Stream(_) => "bad-stream",
             Self::NoStreamNamed => "no-stream-named",
@@ -124,6 +129,11 @@ impl ServiceError {
             Self::Ambiguous { .. } => Some("type one more digit".into()),
             Self::UnknownStream(_) => Some("enjamb streams".into()),
             Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
+            Self::Unknown { what: "pack", .. } => Some("enjamb pack list".into()),
+            Self::Pack(PackError::TooLarge { .. }) => {
+                Some("enjamb pack REV --stop compaction    packs only what came after the last compaction".into())
+            }
+            Self::Unknown { what: "source" | "session", .. } => Some("enjamb streams --kind source --all".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();

@@ -10,10 +10,13 @@ mod doctor;
 mod env;
 mod error;
 mod exchange;
+mod export;
 mod gc;
+mod import;
 mod list;
 mod materialize;
 mod naming;
+mod pack;
 mod policy;
 mod read;
 mod revision;
@@ -38,9 +41,14 @@ pub use env::Env;
 pub use error::ServiceError;
 pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
+pub use import::{
+    ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
+    SourceState, arrange, files_in, known_places,
+};
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use naming::Expect;
+pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use revision::RefView;

@@ -132,6 +132,25 @@ impl Store {
         Ok(())
     }
 
+    /// What a chain says, in the neutral form. Deltas of one format are read as the one file that they are: only then does
+    /// the format see which of them were abandoned or compacted.
+    pub(crate) fn read_chain(&self, tip: &CommitId, stop: Stop) -> Result<Conversation> {
+        let request = Materialize { tip: Some(*tip), stop, format: None };
+        let parts = self.contributing(&request)?;
+        let formats: Vec<&str> = parts.iter().map(|part| &*part.format).collect();
+        if formats.windows(2).any(|pair| pair[0] != pair[1]) {
+            return self.conversation(&parts);
+        }
+        let Some(format) = formats.first() else { return Ok(Conversation::default()) };
+        let format = enjamb_formats::by_id(format).ok_or_else(|| ServiceError::UnknownFormat((*format).to_owned()))?;
+        let mut whole = Vec::new();
+        self.join(format, &parts, &mut |bytes| {
+            whole.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        Ok(format.decode(&whole)?)
+    }
+
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {
         let mut whole = Conversation::default();
         self.each_delta(parts, |part, delta| {

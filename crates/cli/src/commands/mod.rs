@@ -10,12 +10,14 @@ mod completions;
 mod demo;
 mod diff;
 mod doctor;
+mod export;
 mod file;
 mod filter;
 mod fork;
 mod frames;
 mod gc;
 mod get;
+mod import;
 mod init;
 mod log;
 mod maintain;
@@ -23,6 +25,7 @@ mod man;
 mod materialize;
 mod merge_base;
 mod note;
+mod pack;
 mod pin;
 mod put;
 mod resolve;
@@ -33,6 +36,7 @@ mod streams;
 mod summarize;
 mod tag;
 mod tips;
+mod unpack;
 mod verify;
 
 use std::io::Write;
@@ -83,6 +87,10 @@ pub enum Command {
     Init(init::Init),
     /// Show the state of the store
     Status(status::Status),
+    /// Copy in what agents wrote: every byte, as commits
+    Import(import::Import),
+    /// Give an imported file back as it was
+    Export(export::Export),
     /// Commit what an agent knows now
     Checkpoint(checkpoint::Checkpoint),
     /// Show history, newest first
@@ -109,6 +117,10 @@ pub enum Command {
     Resolve(resolve::Resolve),
     /// Sum up commits that have no summary
     Summarize(summarize::Summarize),
+    /// Pack sessions: messages and sources under one hash; list, show, verify and compare packs
+    Pack(pack::Pack),
+    /// Take in a pack that someone else made
+    Unpack(unpack::Unpack),
     /// Append frames to a stream
     Append(append::Append),
     /// Read a stream, follow it, or exchange frames as files
@@ -195,6 +207,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
     match cli.command.unwrap_or(Command::Status(status::Status::default())) {
         Command::Init(init) => init.run(context),
         Command::Status(status) => status.run(context),
+        Command::Import(import) => import.run(context),
+        Command::Export(export) => export.run(context),
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),
@@ -208,6 +222,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
         Command::Summarize(summarize) => summarize.run(context),
+        Command::Pack(pack) => pack.run(context),
+        Command::Unpack(unpack) => unpack.run(context),
         Command::Append(append) => append.run(context),
         Command::Frames(frames) => frames.run(context),
         Command::Streams(streams) => streams.run(context),

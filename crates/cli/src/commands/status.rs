@@ -63,12 +63,30 @@ impl Status {
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
     let dir = context.store_dir()?;
     if context.ui.is_json() {
-        context.ui.json("status", json!({"path": dir.to_string_lossy(), "store_id": null}))?;
+        let found = super::import::found_at_home();
+        let mut by_runtime = serde_json::Map::new();
+        for file in &found {
+            let row = by_runtime.entry(file.runtime.as_str()).or_insert_with(|| json!({"files": 0, "bytes": 0}));
+            row["files"] = (row["files"].as_u64().unwrap_or(0) + 1).into();
+            row["bytes"] = (row["bytes"].as_u64().unwrap_or(0) + file.size).into();
+        }
+        context.ui.json("status", json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime}))?;
         return Ok(Exit::Done);
     }
     let ui = &mut context.ui;
     ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
     ui.line("")?;
+    let found = super::import::found_at_home();
+    if !found.is_empty() {
+        let now = Timestamp::from_millis(now_ms().min(i64::MAX as u64) as i64);
+        super::import::summary(context, &found, now)?;
+        let ui = &mut context.ui;
+        ui.line("")?;
+        ui.line("Claude Code deletes transcripts after 30 days. Importing copies them; nothing of theirs is changed.")?;
+        ui.line("")?;
+        ui.line("  enjamb import    copy everything, what is about to be deleted first")?;
+    }
+    let ui = &mut context.ui;
     ui.line("  enjamb demo      see what it does, in a store that is thrown away")?;
     ui.line("  enjamb init      make a store")?;
     ui.line("  enjamb --help    all commands")?;

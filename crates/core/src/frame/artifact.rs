@@ -1,6 +1,7 @@
 //! Frames of an artifact stream: what happened to stored bytes.
 
 use super::catalogue::{frames, words};
+use crate::json::Json;
 
 words! {
     /// How long an artifact is kept, and where.
@@ -31,6 +32,23 @@ frames! {
             artifact_id: String,
             policy: Policy,
             ttl_ms: Option<u64> = null,
+            actor_id: String,
+            origin: String,
+        }
+
+        /// A context pack was made or taken in. What it says is in its artifact; what is to be said of it is here.
+        "artifact_packed" => ArtifactPacked {
+            pack_hash: String,
+            artifact_id: String,
+            pack_version: String,
+            pack_session_id: String,
+            title: Option<String> = null,
+            message_count: u64,
+            sources_count: u64,
+            algorithm: String,
+            sources_dropped: u64,
+            packed_from: Option<String> = omit,
+            redaction: Option<Json> = omit,
             actor_id: String,
             origin: String,
         }

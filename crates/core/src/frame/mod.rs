@@ -15,6 +15,7 @@ mod members;
 mod mention;
 mod raw;
 mod session;
+mod source;
 mod task;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use error::FrameError;
 pub use mention::artifact_mentions;
 pub use raw::RawFrame;
 pub use session::*;
+pub use source::*;
 pub use task::*;
 
 use self::envelope::{Envelope, is_envelope_key};
@@ -98,6 +100,7 @@ pub enum Body {
     Continuity(ContinuityBody),
     Artifact(ArtifactBody),
     Context(ContextBody),
+    Source(SourceBody),
     /// Of a type that this version does not know; every member is kept.
     Unknown {
         type_name: String,
@@ -113,6 +116,7 @@ impl Body {
             Self::Continuity(body) => body.type_name(),
             Self::Artifact(body) => body.type_name(),
             Self::Context(body) => body.type_name(),
+            Self::Source(body) => body.type_name(),
             Self::Unknown { type_name, .. } => type_name,
         }
     }
@@ -124,6 +128,7 @@ impl Body {
             ("tool_task_", StreamKind::Task),
             ("artifact_", StreamKind::Artifact),
             ("context_", StreamKind::Context),
+            ("source_", StreamKind::Source),
         ];
         kinds
             .into_iter()
@@ -150,6 +155,7 @@ impl Body {
             || ContinuityBody::knows(type_name)
             || ArtifactBody::knows(type_name)
             || ContextBody::knows(type_name)
+            || SourceBody::knows(type_name)
     }
 
     fn read(type_name: &str, members: &mut Members<'_>) -> Option<Result<Self, MemberFault>> {
@@ -159,6 +165,7 @@ impl Body {
             StreamKind::Continuity => Some(ContinuityBody::read(type_name, members)?.map(Self::Continuity)),
             StreamKind::Artifact => Some(ArtifactBody::read(type_name, members)?.map(Self::Artifact)),
             StreamKind::Context => Some(ContextBody::read(type_name, members)?.map(Self::Context)),
+            StreamKind::Source => Some(SourceBody::read(type_name, members)?.map(Self::Source)),
             StreamKind::Other(_) => None,
         }
     }
@@ -170,6 +177,7 @@ impl Body {
             Self::Continuity(body) => body.write(out),
             Self::Artifact(body) => body.write(out),
             Self::Context(body) => body.write(out),
+            Self::Source(body) => body.write(out),
             Self::Unknown { members, .. } => out.put_all(borrowed(members)),
         }
     }

@@ -31,6 +31,7 @@ fn every_type_has_an_example_and_its_family_is_told_by_its_prefix() {
         (ContinuityBody::TYPES, StreamKind::Continuity),
         (ArtifactBody::TYPES, StreamKind::Artifact),
         (ContextBody::TYPES, StreamKind::Context),
+        (SourceBody::TYPES, StreamKind::Source),
     ];
     for (types, kind) in families {
         for type_name in types {

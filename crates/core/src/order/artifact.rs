@@ -1,14 +1,16 @@
-//! The rules of artifacts: tags move from where they are, and only what stays condemned is dropped.
+//! The rules of artifacts: tags move from where they are, packs are recorded once, and only what stays condemned is
+//! dropped.
 
 use super::{Case, MarkKey, Refusal, Rule};
-use crate::ArtifactId;
-use crate::frame::{ArtifactBody, ArtifactPolicySet, ArtifactTagged, Policy};
+use crate::frame::{ArtifactBody, ArtifactPacked, ArtifactPolicySet, ArtifactTagged, Policy};
+use crate::{ArtifactId, Digest, StreamId};
 
 pub(super) fn check(case: &mut Case<'_>, body: &ArtifactBody) -> Result<(), Refusal> {
     match body {
         ArtifactBody::ArtifactWritten(_) => Ok(()),
         ArtifactBody::ArtifactTagged(tag) => check_tag(case, tag),
         ArtifactBody::ArtifactPolicySet(set) => check_policy(case, set),
+        ArtifactBody::ArtifactPacked(pack) => check_pack(case, pack),
         ArtifactBody::ArtifactCondemned(these) => these.artifact_ids.iter().try_for_each(|id| {
             let id = parse(case, "artifact_ids", id)?;
             check_here(case, id)
@@ -46,6 +48,20 @@ fn check_policy(case: &mut Case<'_>, set: &ArtifactPolicySet) -> Result<(), Refu
             Err(case.refuse(Rule::PolicyUnknown, detail))
         }
     }
+}
+
+fn check_pack(case: &mut Case<'_>, pack: &ArtifactPacked) -> Result<(), Refusal> {
+    let id = parse(case, "artifact_id", &pack.artifact_id)?;
+    let hash = &pack.pack_hash;
+    case.require(Digest::from_hex(hash).is_some(), Rule::PackMalformed, || {
+        format!("pack_hash is {hash:?}: expected 64 lower-case hex digits")
+    })?;
+    case.require(*case.frame.stream() == StreamId::packs(), Rule::PackMalformed, || {
+        format!("packs are recorded in {}", StreamId::packs())
+    })?;
+    let known = case.in_store(MarkKey::Pack(hash.clone())).is_some();
+    case.require(!known, Rule::DuplicatePack, || format!("pack {hash} is already there"))?;
+    check_here(case, id)
 }
 
 fn check_here(case: &mut Case<'_>, id: ArtifactId) -> Result<(), Refusal> {

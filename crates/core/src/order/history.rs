@@ -70,7 +70,8 @@ fn told(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["tool-fail", id] => in_session("tool_failed", json!({"tool_id": id, "error": "timeout"})),
         ["save", auto, tool] => in_session("checkpoint_created", workspace_checkpoint(*auto == "auto", tool)),
         ["task", ..] | ["status", _] | ["output"] | ["cancelled"] | ["task-odd"] => task(words),
-        ["write", ..] | ["tag", ..] | ["policy", ..] | ["condemn", ..] | ["drop", ..] => artifact(words),
+        ["write", ..] | ["tag", ..] | ["policy", ..] | ["pack", _] | ["condemn", ..] | ["drop", ..] => artifact(words),
+        ["source", ..] => source(words),
         ["commit", ..] | ["note", _] | ["ref", ..] => context(words),
         _ => thread(words),
     }
@@ -152,11 +153,20 @@ fn artifact(words: &[&str]) -> (&'static str, &'static str, Value) {
             ("artifact_tagged", json!({"name": name, "artifact_id": named(to), "previous": named(from)}))
         }
         ["policy", letter, policy] => ("artifact_policy_set", json!({"artifact_id": hex(letter), "policy": policy})),
+        ["pack", letter] => return ("artifact/packs", "artifact_packed", pack(letter)),
         ["condemn", letters @ ..] => ("artifact_condemned", json!({"artifact_ids": hexes(letters)})),
         ["drop", letters @ ..] => ("artifact_dropped", json!({"artifact_ids": hexes(letters)})),
         _ => panic!("no such step: {words:?}"),
     };
     ("artifact/store", type_name, merged(payload, json!({"actor_id": "a", "origin": "test"})))
+}
+
+fn pack(letter: &str) -> Value {
+    json!({
+        "pack_hash": hex(&format!("pack {letter}")), "artifact_id": hex(letter), "pack_version": "0.7.0",
+        "pack_session_id": "s", "message_count": 1, "sources_count": 0, "algorithm": "x", "sources_dropped": 0,
+        "actor_id": "a", "origin": "test",
+    })
 }
 
 fn hexes(letters: &[&str]) -> Vec<String> {
@@ -181,6 +191,18 @@ fn context(words: &[&str]) -> (&'static str, &'static str, Value) {
         _ => panic!("no such step: {words:?}"),
     };
     ("context/dana", type_name, payload)
+}
+
+/// A read from one offset to another, all of it one commit's.
+fn source(words: &[&str]) -> (&'static str, &'static str, Value) {
+    let [_, path, from, to] = words else { panic!("no such step: {words:?}") };
+    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let parts = json!([{"commit_id": commit_id(path), "artifact_id": hex(path), "bytes": to.saturating_sub(from)}]);
+    let payload = json!({
+        "path": "/x", "runtime": "codex", "format": "codex-v1", "from": from, "to": to, "lines": 1, "parts": parts,
+        "tail_artifact_id": null, "size": to, "records": {}, "problems": 0, "actor_id": "a", "origin": "test",
+    });
+    ("source/x", "source_read", payload)
 }
 
 const CREATED_AT: &str = "2026-11-15T09:12:00.000001Z";

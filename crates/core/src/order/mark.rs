@@ -62,6 +62,8 @@ pub enum MarkKey {
     Commit(CommitId),
     /// Store: the id of the commit that a ref names; empty when removed.
     Ref(String),
+    /// Store: the seq at which the context pack of this hash was recorded.
+    Pack(String),
 }
 
 impl MarkKey {
@@ -73,6 +75,7 @@ impl MarkKey {
     /// 03 MessageId      08 JobSpawned    0d TaskSpawned   12 Dropped (64 hex)
     /// 04 RunSpawned     09 JobEnded      0e TaskEnded     13 Commit (ctx-…)
     /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
+    /// 15 Pack (64 hex)
     /// (*) eight bytes, big-endian, so that the messages of a stream are found in order
     /// ```
     pub fn encode(&self) -> Vec<u8> {
@@ -112,7 +115,8 @@ impl MarkKey {
             | Self::ToolEnded(name)
             | Self::RunningTool(name)
             | Self::Tag(name)
-            | Self::Ref(name) => Subject::Name(name),
+            | Self::Ref(name)
+            | Self::Pack(name) => Subject::Name(name),
         }
     }
 
@@ -138,6 +142,7 @@ impl MarkKey {
             Self::Dropped(_) => 0x12,
             Self::Commit(_) => 0x13,
             Self::Ref(_) => 0x14,
+            Self::Pack(_) => 0x15,
         }
     }
 }
@@ -171,7 +176,7 @@ pub(super) fn marks_of(raw: &RawFrame, frame: &Frame, digest: Option<String>) ->
         }
         Body::Artifact(body) => [spared(raw), in_store(artifact(frame, body))].concat(),
         Body::Context(body) => [spared(raw), in_store(context(frame, body, digest))].concat(),
-        Body::Unknown { .. } => spared(raw),
+        Body::Source(_) | Body::Unknown { .. } => spared(raw),
     }
 }
 
@@ -267,6 +272,7 @@ fn artifact(frame: &Frame, body: &ArtifactBody) -> Vec<(MarkKey, String)> {
             let target = parsed(&tag.artifact_id).next();
             vec![(MarkKey::Tag(tag.name.clone()), target.map_or_else(String::new, |id| id.to_hex()))]
         }
+        ArtifactBody::ArtifactPacked(pack) => vec![(MarkKey::Pack(pack.pack_hash.clone()), frame.seq.to_string())],
         ArtifactBody::ArtifactPolicySet(set) => parsed([&set.artifact_id])
             .map(|id| (MarkKey::Policy(id), policy_value(&set.policy, set.ttl_ms, frame.timestamp_ms)))
             .collect(),

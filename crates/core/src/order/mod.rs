@@ -10,6 +10,7 @@ mod continuity;
 mod mark;
 mod rule;
 mod session;
+mod source;
 mod task;
 
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub fn admit_read(
         Body::Continuity(body) => continuity::check(&mut case, body)?,
         Body::Artifact(body) => artifact::check(&mut case, body)?,
         Body::Context(body) => context::check(&mut case, &decoded, body)?,
+        Body::Source(body) => source::check(&mut case, body)?,
         Body::Unknown { .. } => {}
     }
     check_keys(&case, &decoded, digest)

@@ -121,6 +121,11 @@ rules! {
     /// Only what was condemned, and not mentioned since, is dropped.
     NotCondemned, "not-condemned", Conflict;
 
+    /// Packs are recorded in the one stream where they are looked for, under a hash that is one.
+    PackMalformed, "pack-malformed", Invalid;
+    /// A pack of this hash is already there, and so says the same.
+    DuplicatePack, "duplicate-pack", Conflict;
+
     CommitMalformed, "commit-malformed", Invalid;
     CommitTypeUnknown, "commit-type-unknown", Invalid;
     TriggerUnknown, "trigger-unknown", Invalid;
@@ -136,6 +141,8 @@ rules! {
     /// Another commit has this id.
     CommitConflict, "commit-conflict", Conflict;
     CommitUnknown, "commit-unknown", Conflict;
+    /// What is said of a source adds up.
+    SourceMalformed, "source-malformed", Invalid;
     /// A ref moves from where it is.
     RefMoved, "ref-moved", Conflict;
 }

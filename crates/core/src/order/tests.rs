@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::history::{World, commit_id, hex};
 use super::*;
 use crate::frame::{
-    ArtifactBody, ContextBody, ContinuityBody, Frame, SessionBody, TaskBody, TaskStatus, artifact_mentions,
+    ArtifactBody, ContextBody, ContinuityBody, Frame, SessionBody, SourceBody, TaskBody, TaskStatus, artifact_mentions,
 };
 use crate::{ArtifactId, ErrorKind};
 
@@ -161,6 +161,16 @@ fn a_policy_is_known_and_its_artifact_is_here() {
 }
 
 #[test]
+fn a_pack_is_recorded_once() {
+    check("pack a; pack b", "ok");
+    check("pack a; pack a", "duplicate-pack");
+    check("pack a; pack a artifact_id=x", "malformed-payload");
+    check("pack a pack_hash=AB", "pack-malformed");
+    check("condemn a; drop a; pack a", "artifact-gone");
+    check("write a; condemn a; pack a; drop a", "not-condemned");
+}
+
+#[test]
 fn only_what_stays_condemned_is_dropped() {
     check("condemn a b; drop a; drop b", "ok");
     check("drop a", "not-condemned");
@@ -230,6 +240,17 @@ fn notes_and_refs_are_of_commits() {
     check("commit a delta; ref main a a", "ref-moved");
     check("commit a delta; commit b delta; ref main a -; ref main b -", "ref-moved");
     check("ref main a -", "commit-unknown");
+}
+
+#[test]
+fn what_is_said_of_a_source_adds_up() {
+    check("commit a delta; source a 0 5; source a 5 9; source a 2 3", "ok");
+    check("source a 0 5", "commit-unknown");
+    check("commit a delta; source a 5 0", "source-malformed");
+    check("commit a delta; source a 0 5 to=4", "source-malformed");
+    check("commit a delta; source a 0 5 size=9", "source-malformed");
+    check(&format!("commit a delta; source a 0 5 size=9 tail_artifact_id={}", hex("t")), "ok");
+    check(&format!("commit a delta; source a 0 5 tail_artifact_id={}", hex("t")), "source-malformed");
 }
 
 #[test]
@@ -326,6 +347,8 @@ const STEPS: &[&str] = &[
     "tag x b a",
     "tag x - b",
     "policy a pin",
+    "pack a",
+    "pack b",
     "condemn a",
     "condemn a b",
     "drop a",
@@ -337,6 +360,8 @@ const STEPS: &[&str] = &[
     "commit abc delta",
     "commit ac compaction",
     "note ab",
+    "source a 0 5",
+    "source ab 5 9",
     "ref main a -",
     "ref main ab a",
     "ref main - ab",
@@ -368,8 +393,19 @@ fn legal(history: &[Frame], next: &Frame) -> bool {
             Body::Continuity(body) => legal_in_thread(history, &here().collect::<Vec<_>>(), body),
             Body::Artifact(body) => legal_of_artifacts(history, body),
             Body::Context(body) => legal_of_commits(history, next, body),
+            // The steps name commits that may not be there yet.
+            Body::Source(SourceBody::SourceRead(read)) => {
+                read.parts.iter().all(|part| has_commit(history, &part.commit_id))
+            }
             Body::Unknown { .. } => true,
         }
+}
+
+fn has_commit(history: &[Frame], id: &str) -> bool {
+    history.iter().any(|frame| match &frame.body {
+        Body::Context(ContextBody::ContextCommitted(commit)) => commit.commit_id == id,
+        _ => false,
+    })
 }
 
 fn ended_tools<'a>(bodies: impl IntoIterator<Item = &'a Body>) -> Vec<&'a str> {
@@ -483,6 +519,13 @@ fn legal_of_artifacts(history: &[Frame], next: &ArtifactBody) -> bool {
             last.cloned().flatten() == tag.previous && tag.artifact_id.as_ref().is_none_or(|id| !is_gone(history, id))
         }
         ArtifactBody::ArtifactPolicySet(set) => !is_gone(history, &set.artifact_id),
+        ArtifactBody::ArtifactPacked(pack) => {
+            let is_it = |frame: &Frame| match &frame.body {
+                Body::Artifact(ArtifactBody::ArtifactPacked(then)) => then.pack_hash == pack.pack_hash,
+                _ => false,
+            };
+            !history.iter().any(is_it) && !is_gone(history, &pack.artifact_id)
+        }
         ArtifactBody::ArtifactCondemned(these) => these.artifact_ids.iter().all(|id| !is_gone(history, id)),
         ArtifactBody::ArtifactDropped(these) => these.artifact_ids.iter().all(|id| is_condemned(history, id)),
     }

@@ -44,6 +44,7 @@ struct Reader {
     /// What the lines before say of those that follow.
     cwd: Option<String>,
     git_branch: Option<String>,
+    repository: Option<String>,
     session_id: Option<String>,
     version: Option<String>,
     model: Option<String>,
@@ -90,6 +91,7 @@ impl Reader {
         }
         entry.set_attribute(attribute::CWD, self.cwd.clone());
         entry.set_attribute(attribute::GIT_BRANCH, self.git_branch.clone());
+        entry.set_attribute(attribute::REPOSITORY, self.repository.clone());
         entry.set_attribute(attribute::SESSION_ID, self.session_id.clone());
         entry.set_attribute(attribute::VERSION, self.version.clone());
     }
@@ -129,7 +131,14 @@ impl Reader {
         self.session_id = meta.text("id");
         self.cwd = meta.text("cwd");
         self.version = meta.text("cli_version");
-        self.git_branch = meta.object("git").and_then(|git| git.text("branch"));
+        let git = meta.object("git");
+        self.git_branch = git.as_ref().and_then(|git| git.text("branch"));
+        self.repository = git.as_ref().and_then(|git| git.text("repository_url"));
+        // The line itself says so too: a delta may hold nothing else of the session.
+        if let Some(mut entry) = self.reading.conversation.entries.pop() {
+            self.describe(&mut entry);
+            self.reading.conversation.entries.push(entry);
+        }
     }
 
     /// The provider's count for the reply that was just given. It is told again unchanged at other times.

@@ -1,0 +1,75 @@
+//! Which commit a piece follows: the one before, unless someone went back.
+
+use std::collections::HashMap;
+
+use enjamb_core::chain::CommitKind;
+use enjamb_core::conversation::{Block, Conversation, Raw, Role, Verbatim};
+use enjamb_core::{CommitId, Digest};
+
+use super::window::Record;
+
+/// Which commit holds which record, so that one that goes back can be told.
+#[derive(Default)]
+pub(super) struct Branches {
+    commits: Vec<CommitId>,
+    /// By the first half of the digest of a record's id.
+    owners: HashMap<u64, usize>,
+    /// What each turn of this read followed, where it was not rolled back.
+    pub turns: Vec<Option<CommitId>>,
+    /// Commits before this one were compacted; what a compaction carried over does not go back to them.
+    reset: usize,
+}
+
+impl Branches {
+    /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
+    pub(super) fn goes_back(&self, conversation: &Conversation) -> Option<CommitId> {
+        let first = conversation.entries.iter().find(|entry| entry.is_message())?;
+        if first.role != Role::User || first.synthetic {
+            return None;
+        }
+        let owner = *self.owners.get(&short(first.parent_id.as_deref()?))?;
+        let is_last = owner + 1 == self.commits.len();
+        (!is_last && owner >= self.reset).then(|| self.commits[owner])
+    }
+
+    /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
+    /// that an earlier import read are not known here, and stay.
+    pub(super) fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
+        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
+        let told: u64 = verbatims.filter_map(turns_taken_back).sum();
+        let mut before = None;
+        for _ in 0..told {
+            before = self.turns.pop().or(before);
+        }
+        before
+    }
+
+    /// What is committed next replaces all that came before.
+    pub(super) fn compacted(&mut self) {
+        self.reset = self.commits.len();
+    }
+
+    pub(super) fn learn(&mut self, tip: CommitId, records: &[Record], kind: CommitKind) {
+        if kind.begins() {
+            self.compacted();
+        }
+        let owner = self.commits.len();
+        self.commits.push(tip);
+        let ids = records.iter().filter_map(|record| record.uuid.as_deref());
+        self.owners.extend(ids.map(|id| (short(id), owner)));
+    }
+}
+
+/// How many turns a record of Codex takes back.
+fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
+    let Raw::Json(json) = &verbatim.content else { return None };
+    let is_it = verbatim.kind == "event_msg/thread_rolled_back";
+    let record: serde_json::Value = is_it.then(|| serde_json::from_str(json.get()).ok())??;
+    record["payload"]["num_turns"].as_u64()
+}
+
+fn short(id: &str) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Digest::of(id.as_bytes()).as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}

@@ -1,0 +1,373 @@
+//! One file on its way in: read window by window, each piece a commit that follows the one before, or the one it goes back
+//! to.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use enjamb_core::chain::CommitKind;
+use enjamb_core::conversation::Conversation;
+use enjamb_core::frame::{Json, SourcePart, SourceRead};
+use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
+use tempfile::TempPath;
+
+use super::branches::Branches;
+use super::commit::{Delta, Origin};
+use super::cut::{Piece, pieces};
+use super::glance::glance;
+use super::group::Group;
+use super::source::{KnownPart, SourceState, failed, seek};
+use super::window::{self, Record, Understood, Window};
+use super::{ImportIssue, SourceFile};
+use crate::{Actor, PutOptions, Result, Store};
+
+/// Parts that one frame tells of, give or take a window: some 170 bytes each.
+const PARTS_TOLD: usize = 3_000;
+
+/// A file that holds something new.
+pub(super) struct FileImport {
+    pub file: SourceFile,
+    pub stream: StreamId,
+    /// The seq that its next frame must get: nobody else has read it in between.
+    seq: u64,
+    origin: Origin,
+    pub window_bytes: usize,
+    /// Where this read began.
+    pub from: u64,
+    pub offset: u64,
+    lines: u64,
+    tip: Option<CommitId>,
+    branches: Branches,
+    parts: Vec<SourcePart>,
+    records: BTreeMap<String, u64>,
+    /// Records of all reads since the import began.
+    pub counted: BTreeMap<String, u64>,
+    pub issues: Vec<ImportIssue>,
+    problems: u64,
+    /// What was read before is no longer what the file holds.
+    pub rewritten: bool,
+    /// The last parts that are stored, until it was looked at which records they hold.
+    pub recall: Vec<KnownPart>,
+    /// The file is only there to be read, and goes with this.
+    pub held: Option<TempPath>,
+}
+
+/// What to do next with a file.
+#[derive(PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    Finished,
+}
+
+impl FileImport {
+    /// A file, read up to `from` already.
+    pub(super) fn new(
+        file: SourceFile,
+        origin: Origin,
+        known: Option<&SourceState>,
+        from: u64,
+        lines: u64,
+        parts: usize,
+    ) -> Self {
+        let stream = super::source::stream_of(&origin.path);
+        let tip = known.and_then(|state| parts.checked_sub(1).and_then(|last| state.parts.get(last)));
+        let rewritten = known.is_some_and(|state| parts < state.parts.len());
+        Self {
+            file,
+            stream,
+            seq: known.map_or(0, |state| state.next_seq),
+            origin,
+            window_bytes: super::ImportBounds::default().window_bytes,
+            from,
+            offset: from,
+            lines,
+            tip: tip.map(|part| part.commit),
+            branches: Branches::default(),
+            parts: Vec::new(),
+            records: BTreeMap::new(),
+            counted: BTreeMap::new(),
+            issues: Vec::new(),
+            problems: 0,
+            rewritten,
+            recall: Vec::new(),
+            held: None,
+        }
+    }
+
+    /// Reads the next window into a group.
+    pub(super) fn step(&mut self, group: &mut Group<'_>) -> Result<Step> {
+        let path = self.file.path.clone();
+        let mut file = File::open(&path).map_err(|source| failed(&path, source))?;
+        if self.file.is_document() {
+            return self.document(&mut file, group);
+        }
+        match window::read(&mut file, &path, self.offset, self.file.size, self.window_bytes)? {
+            Window::Lines { bytes, at_end } => {
+                self.lines(bytes, at_end, group)?;
+                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+            }
+            Window::Long(head) => {
+                self.long_line(&mut file, &path, &head, group)?;
+                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+            }
+            Window::End => Ok(Step::Finished),
+        }
+    }
+
+    fn lines(&mut self, bytes: Vec<u8>, at_end: bool, group: &mut Group<'_>) -> Result<()> {
+        let understood =
+            enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, &bytes));
+        let Some(understood) = understood else {
+            self.lines += count_lines(&bytes);
+            let glance = self.glance_at(&bytes);
+            let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Delta, "explicit", group)?;
+            let whole = 0..bytes.len();
+            return group.within(bytes, if is_new { vec![whole] } else { Vec::new() });
+        };
+        let Understood { reading, records, ends, damage } = understood;
+        let pieces = pieces(reading, &ends, at_end);
+        let end = pieces.last().map_or(0, |piece| piece.range.end);
+        for (_, line, detail) in damage.into_iter().filter(|(at, ..)| *at < end) {
+            self.issues.push(ImportIssue { path: self.origin.path.clone().into(), line: self.lines + line, detail });
+            self.problems += 1;
+        }
+        let mut records = records.into_iter().peekable();
+        let mut fresh = Vec::new();
+        for piece in pieces {
+            let end = piece.range.end;
+            let inside: Vec<Record> = std::iter::from_fn(|| records.next_if(|record| record.at < end)).collect();
+            let range = piece.range.clone();
+            if self.piece(&bytes, piece, &inside, group)? {
+                fresh.push(range);
+            }
+        }
+        self.lines += count_lines(&bytes[..end]);
+        group.within(bytes, fresh)
+    }
+
+    /// Makes a commit of a piece; whether its bytes are new.
+    fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_>) -> Result<bool> {
+        let Piece { range, kind, trigger, is_turn, conversation } = piece;
+        if let Some(parent) = self.branches.goes_back(&conversation) {
+            self.tip = Some(parent);
+        }
+        if is_turn {
+            self.branches.turns.push(self.tip);
+        }
+        self.origin.learn(&conversation);
+        let is_new = self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
+        for record in records {
+            *self.records.entry(record.kind.clone()).or_default() += 1;
+        }
+        if let Some(tip) = self.tip {
+            self.branches.learn(tip, records, kind);
+        }
+        if let Some(before) = self.branches.rolled_back(&conversation) {
+            self.tip = before;
+        }
+        Ok(is_new)
+    }
+
+    /// Makes a commit of bytes in memory; whether they are new.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        conversation: Option<&Conversation>,
+        kind: CommitKind,
+        trigger: &'static str,
+        group: &mut Group<'_>,
+    ) -> Result<bool> {
+        let artifact = ArtifactId::of(bytes);
+        let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
+        let made = self.origin.commit(&delta, self.tip, self.fallback());
+        let id = made.id;
+        let is_new = group.commit(made, artifact)?;
+        self.part(id, artifact, bytes.len() as u64);
+        Ok(is_new)
+    }
+
+    fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
+        self.parts.push(SourcePart {
+            commit_id: id.to_string(),
+            artifact_id: artifact.to_hex(),
+            bytes,
+            extra: Vec::new(),
+        });
+        self.tip = Some(id);
+        self.offset += bytes;
+    }
+
+    /// A line that memory is not meant for: its bytes pass through, and only how it begins is looked at.
+    fn long_line(&mut self, file: &mut File, path: &Path, head: &[u8], group: &mut Group<'_>) -> Result<()> {
+        seek(file, path, self.offset)?;
+        let mut line = LineReader {
+            source: BufReader::with_capacity(256 << 10, file.take(self.file.size - self.offset)),
+            ended: false,
+        };
+        let (artifact, bytes) = group.stream(&mut line)?;
+        let is_compaction = begins_compaction(head);
+        let kind = if is_compaction { CommitKind::Compaction } else { CommitKind::Delta };
+        let trigger = if is_compaction { "compaction" } else { "explicit" };
+        self.streamed(artifact, bytes, kind, trigger, group)?;
+        *self.records.entry(named_type(head)).or_default() += 1;
+        self.lines += 1;
+        if is_compaction {
+            self.branches.compacted();
+        }
+        Ok(())
+    }
+
+    /// A file that its runtime writes anew each time: all of it is one commit, which stands for those before.
+    fn document(&mut self, file: &mut File, group: &mut Group<'_>) -> Result<Step> {
+        let path = &self.file.path;
+        seek(file, path, 0)?;
+        let mut rest = file.take(self.file.size);
+        if self.file.size > self.window_bytes as u64 {
+            let (artifact, bytes) = group.stream(&mut rest)?;
+            self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
+            return Ok(Step::Finished);
+        }
+        let mut bytes = Vec::new();
+        rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+        if (bytes.len() as u64) < self.file.size {
+            return Err(failed(path, std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        let glance = self.glance_at(&bytes);
+        let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Snapshot, "explicit", group)?;
+        let whole = 0..bytes.len();
+        group.within(bytes, if is_new { vec![whole] } else { Vec::new() })?;
+        Ok(Step::Finished)
+    }
+
+    /// Learns what can be told of bytes that no format reads. A file that names no session is called after itself.
+    fn glance_at(&mut self, bytes: &[u8]) -> Option<Conversation> {
+        let glance = glance(self.file.runtime, bytes);
+        glance.iter().for_each(|conversation| self.origin.learn(conversation));
+        let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
+        self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
+        glance
+    }
+
+    fn streamed(
+        &mut self,
+        artifact: ArtifactId,
+        bytes: u64,
+        kind: CommitKind,
+        trigger: &'static str,
+        group: &mut Group<'_>,
+    ) -> Result<()> {
+        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation: None };
+        let made = self.origin.commit(&delta, self.tip, self.fallback());
+        let id = made.id;
+        group.commit(made, artifact)?;
+        self.part(id, artifact, bytes);
+        Ok(())
+    }
+
+    fn fallback(&self) -> Timestamp {
+        self.file.modified.unwrap_or(Timestamp::from_micros(0))
+    }
+
+    /// Whether so much was read that a frame is due that tells of it.
+    pub(super) fn is_much(&self) -> bool {
+        self.parts.len() >= PARTS_TOLD
+    }
+
+    /// Tells a group how far the file was read. Once it is read to its end, that takes in the line that is not whole.
+    pub(super) fn tell(&mut self, finished: bool, store: &Store, group: &mut Group<'_>, by: &Actor) -> Result<()> {
+        let tail = if finished && self.offset < self.file.size { Some(self.tail(store, group)?) } else { None };
+        let size = if finished { self.file.size } else { self.offset };
+        let records = std::mem::take(&mut self.records);
+        for (kind, count) in &records {
+            *self.counted.entry(kind.clone()).or_default() += count;
+        }
+        let records = serde_json::to_value(records).unwrap_or_default();
+        let read = SourceRead {
+            path: self.origin.path.clone(),
+            runtime: self.origin.runtime.to_owned(),
+            format: self.origin.format.to_owned(),
+            machine: self.origin.machine.clone(),
+            agent_session_id: self.origin.session.clone(),
+            from: self.from,
+            to: self.offset,
+            lines: self.lines,
+            parts: std::mem::take(&mut self.parts),
+            tail_artifact_id: tail.map(|id| id.to_hex()),
+            size,
+            // Only a file that was read to its end can be found unchanged.
+            modified_us: self.file.modified.filter(|_| finished).map(Timestamp::as_micros),
+            records: Json::from(records),
+            problems: std::mem::take(&mut self.problems),
+            actor_id: by.actor_id.clone(),
+            origin: by.origin.clone(),
+        };
+        group.read(&self.stream, self.seq, read)?;
+        self.seq += 1;
+        self.from = self.offset;
+        Ok(())
+    }
+
+    fn tail(&mut self, store: &Store, group: &mut Group<'_>) -> Result<ArtifactId> {
+        let path = &self.file.path;
+        self.issues.push(ImportIssue {
+            path: self.origin.path.clone().into(),
+            line: self.lines + 1,
+            detail: "The last line is cut short; it is kept, and read again when it has grown.".to_owned(),
+        });
+        self.problems += 1;
+        let mut file = File::open(path).map_err(|source| failed(path, source))?;
+        seek(&mut file, path, self.offset)?;
+        let mut rest = file.take(self.file.size - self.offset);
+        if self.file.size - self.offset > enjamb_core::limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+            return Ok(store.put(&mut rest, &PutOptions::default())?.id);
+        }
+        let mut bytes = Vec::new();
+        rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+        Ok(group.inline(bytes))
+    }
+
+    /// Lets what goes back to a commit that is stored already be told from what follows the last.
+    pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
+        self.branches.learn(commit, records, CommitKind::Delta);
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Whether a line of Codex says that it is a compaction.
+fn begins_compaction(head: &[u8]) -> bool {
+    named_type(head) == "compacted"
+}
+
+/// The type of a record that is too long to be read, if it says so before anything large.
+fn named_type(head: &[u8]) -> String {
+    const NAMED_WITHIN: usize = 400;
+    let head = String::from_utf8_lossy(&head[..head.len().min(NAMED_WITHIN)]);
+    let told = head.split_once("\"type\":").map(|(_, rest)| rest.trim_start().trim_start_matches('"'));
+    let name = told.and_then(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned());
+    name.unwrap_or_else(|| "untyped".to_owned())
+}
+
+/// Gives one line, with its newline, and then nothing.
+struct LineReader<R> {
+    source: BufReader<R>,
+    ended: bool,
+}
+
+impl<R: Read> Read for LineReader<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.ended {
+            return Ok(0);
+        }
+        let ready = self.source.fill_buf()?;
+        let ready = &ready[..ready.len().min(out.len())];
+        let count = ready.iter().position(|byte| *byte == b'\n').map_or(ready.len(), |at| at + 1);
+        out[..count].copy_from_slice(&ready[..count]);
+        self.ended = ready[..count].ends_with(b"\n");
+        self.source.consume(count);
+        Ok(count)
+    }
+}

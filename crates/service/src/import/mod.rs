@@ -1,0 +1,143 @@
+//! Importing what runtimes wrote: every byte of a file, cut into commits where turns end.
+//!
+//! A file's bytes become consecutive parts, each the delta of a commit; a frame in the stream of the file says which, so
+//! that what was read, from where and how far follows from frames alone. Reading on begins after the last part that the
+//! file still begins with: a file that grew adds its tail, and one that was rewritten becomes a branch from where it
+//! differs. Many commits are stored with one sync, together with how far each file was read.
+
+mod branches;
+mod commit;
+mod cut;
+mod file;
+mod glance;
+mod group;
+mod importer;
+mod packed;
+mod places;
+mod segment;
+mod source;
+mod window;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use enjamb_core::Timestamp;
+
+pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub use source::{KnownPart, SourceState};
+
+use self::file::FileImport;
+use self::importer::Importer;
+use crate::{Actor, Result, Store};
+
+/// How to import.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    pub principal: String,
+    pub machine: Option<String>,
+    pub by: Actor,
+    pub bounds: ImportBounds,
+}
+
+/// How much is held in memory, and how much a kill may undo.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportBounds {
+    /// Bytes that are read and understood at once. A line that is longer is kept without being understood.
+    pub window_bytes: usize,
+    /// Frames after which what was read is stored. What repeats between is stored once, so it should not be few.
+    pub group_frames: usize,
+}
+
+impl Default for ImportBounds {
+    fn default() -> Self {
+        Self { window_bytes: 8 << 20, group_frames: 10_000 }
+    }
+}
+
+/// What an import came to.
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    /// Files that held something new, those that did not, and those of them that were rewritten since.
+    pub files: u64,
+    pub unchanged: u64,
+    pub rewritten: u64,
+    /// Bytes that were read in.
+    pub bytes: u64,
+    pub commits: u64,
+    /// Commits that were here already, from a copy of the same file.
+    pub known: u64,
+    pub by_runtime: BTreeMap<&'static str, u64>,
+    /// Records by the type that they say they are of.
+    pub records: BTreeMap<String, u64>,
+    /// Places that hold something else than a record, with their lines.
+    pub issues: Vec<ImportIssue>,
+    /// Files that could not be read, and why.
+    pub failed: Vec<(PathBuf, String)>,
+}
+
+/// Something in a file that was kept, but could not be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportIssue {
+    pub path: PathBuf,
+    pub line: u64,
+    pub detail: String,
+}
+
+/// Told which file is read, and how many bytes of how many are done.
+pub type ImportProgress<'a> = dyn FnMut(&Path, u64, u64) + 'a;
+
+impl Store {
+    /// Imports files in the order given. What a file holds that cannot be understood is kept and reported; a file that
+    /// cannot be read is reported too, and the others go on.
+    pub fn import(
+        &self,
+        files: Vec<SourceFile>,
+        options: &ImportOptions,
+        progress: &mut ImportProgress<'_>,
+    ) -> Result<Imported> {
+        let mut importer = Importer::new(self, options, progress);
+        for file in files {
+            importer.queue(file)?;
+        }
+        importer.run()?;
+        Ok(importer.report)
+    }
+
+    /// Whether a file is as it was when it was last read, as far as can be told without reading it.
+    pub fn is_imported(&self, file: &SourceFile) -> Result<bool> {
+        let last = self.last_read(&source::stream_of(&path_text(&file.path)))?;
+        Ok(last.is_some_and(|last| {
+            last.size == file.size
+                && last.modified_us.is_some()
+                && last.modified_us == file.modified.map(Timestamp::as_micros)
+        }))
+    }
+}
+
+impl Imported {
+    fn add(&mut self, import: FileImport) {
+        self.files += 1;
+        self.rewritten += u64::from(import.rewritten);
+        *self.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
+        self.issues.extend(import.issues);
+        for (kind, count) in import.counted {
+            *self.records.entry(kind).or_default() += count;
+        }
+    }
+}
+
+/// The name of a file's stream: its path, absolute, as text.
+pub(crate) fn path_text(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match absolute.to_str() {
+        Some(text) => text.to_owned(),
+        // Two names that are no text may look the same; their bytes tell them apart.
+        None => {
+            let digest = enjamb_core::Digest::of(absolute.as_os_str().as_encoded_bytes()).to_hex();
+            format!("{}~{}", absolute.to_string_lossy(), &digest[..16])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

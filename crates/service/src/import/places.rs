@@ -1,0 +1,257 @@
+//! Where runtimes keep their transcripts, and what is there. Only directory entries are read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use enjamb_core::Timestamp;
+
+/// Who wrote a transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Runtime {
+    ClaudeCode,
+    Codex,
+    Gemini,
+    OpenCode,
+    Other,
+}
+
+impl Runtime {
+    pub const ALL: [Self; 5] = [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::OpenCode, Self::Other];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+            Self::Other => "other",
+        }
+    }
+
+    /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
+    const fn format(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code-v1",
+            Self::Codex => "codex-v1",
+            Self::Gemini => "gemini-cli-v1",
+            Self::OpenCode => "opencode-v1",
+            Self::Other => "unknown-v1",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = if name == "claude" { "claude-code" } else { name };
+        Self::ALL.into_iter().find(|runtime| runtime.as_str() == name)
+    }
+
+    /// After how many days the runtime deletes a transcript that was not touched, unless told otherwise.
+    pub const fn keeps_days(self) -> Option<u64> {
+        match self {
+            Self::ClaudeCode => Some(30),
+            Self::Codex | Self::Gemini | Self::OpenCode | Self::Other => None,
+        }
+    }
+}
+
+/// A transcript that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    pub path: PathBuf,
+    pub runtime: Runtime,
+    pub size: u64,
+    pub modified: Option<Timestamp>,
+}
+
+impl SourceFile {
+    /// What its commits say they are in.
+    pub fn format(&self) -> &'static str {
+        match self.runtime {
+            Runtime::ClaudeCode | Runtime::Codex if self.is_document() => "document-v1",
+            runtime => runtime.format(),
+        }
+    }
+
+    /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
+    pub fn is_document(&self) -> bool {
+        self.path.extension().is_none_or(|extension| extension != "jsonl")
+    }
+}
+
+/// How long before its runtime deletes it a transcript is in danger.
+const DANGER_DAYS: u64 = 7;
+
+impl SourceFile {
+    /// In how many days its runtime deletes it, if it is left alone.
+    pub fn days_left(&self, now: Timestamp) -> Option<u64> {
+        let keeps_days = self.runtime.keeps_days()?;
+        let age_days = now.as_millis().saturating_sub(self.modified?.as_millis()) / 86_400_000;
+        Some(keeps_days.saturating_sub(age_days))
+    }
+
+    pub fn is_in_danger(&self, now: Timestamp) -> bool {
+        self.days_left(now).is_some_and(|days| days <= DANGER_DAYS)
+    }
+}
+
+/// Puts files into the order in which they are best imported: those about to be deleted, then the newest.
+pub fn arrange(files: &mut [SourceFile], now: Timestamp) {
+    files.sort_by_cached_key(|file| (!file.is_in_danger(now), std::cmp::Reverse(file.modified), file.path.clone()));
+}
+
+/// A place where a runtime keeps its transcripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub runtime: Runtime,
+    pub dir: PathBuf,
+}
+
+/// The known places under a home directory; `variable` answers what the environment says.
+pub fn known_places(home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<Place> {
+    let claude = variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
+    let codex = variable("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
+    let shared = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+    [
+        (Runtime::ClaudeCode, claude.join("projects")),
+        (Runtime::Codex, codex.join("sessions")),
+        (Runtime::Codex, codex.join("archived_sessions")),
+        (Runtime::Gemini, home.join(".gemini/tmp")),
+        (Runtime::OpenCode, shared.join("opencode/storage")),
+    ]
+    .into_iter()
+    .map(|(runtime, dir)| Place { runtime, dir })
+    .collect()
+}
+
+impl Place {
+    /// The transcripts of this place, in the order of their paths.
+    pub fn files(&self) -> Vec<SourceFile> {
+        let mut found = Vec::new();
+        walk(&self.dir, &mut |path, meta| {
+            if is_transcript(self.runtime, path) {
+                found.push(found_file(path, self.runtime, meta));
+            }
+        });
+        found
+    }
+}
+
+/// The transcripts that a path names: itself, or all that lie in it. Whose they are is told from how they begin.
+pub fn files_in(path: &Path) -> std::io::Result<Vec<SourceFile>> {
+    let meta = fs::metadata(path)?;
+    if meta.is_file() {
+        return Ok(vec![found_file(path, sniff(path), &meta)]);
+    }
+    let mut found = Vec::new();
+    walk(path, &mut |path, meta| {
+        if is_readable(path) {
+            found.push(found_file(path, sniff(path), meta));
+        }
+    });
+    Ok(found)
+}
+
+fn found_file(path: &Path, runtime: Runtime, meta: &fs::Metadata) -> SourceFile {
+    let modified = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let modified = modified.map(|since| Timestamp::from_micros(since.as_micros() as i64));
+    SourceFile { path: path.to_owned(), runtime, size: meta.len(), modified }
+}
+
+/// Visits the files below a directory by path. What cannot be read is passed over; links are not followed.
+fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        match path.symlink_metadata() {
+            Ok(meta) if meta.is_dir() => walk(&path, visit),
+            Ok(meta) if meta.is_file() => visit(&path, &meta),
+            _ => {}
+        }
+    }
+}
+
+fn is_readable(path: &Path) -> bool {
+    let is_packed = path.to_string_lossy().ends_with(".jsonl.zst");
+    is_packed || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
+}
+
+fn is_transcript(runtime: Runtime, path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match runtime {
+        // Outputs that were too long for the transcript, and what each subagent was for, lie beside it.
+        Runtime::ClaudeCode => {
+            let aside = path.components().any(|part| part.as_os_str() == "tool-results");
+            name.ends_with(".jsonl") || name.ends_with(".meta.json") || aside
+        }
+        Runtime::Codex => {
+            let is_rollout = [".jsonl", ".jsonl.zst", ".json"].iter().any(|ending| name.ends_with(ending));
+            name.starts_with("rollout-") && is_rollout
+        }
+        Runtime::Gemini => is_readable(path) && path.components().any(|part| part.as_os_str() == "chats"),
+        Runtime::OpenCode | Runtime::Other => is_readable(path),
+    }
+}
+
+/// How much of a file is looked at to see whose it is.
+const HEAD_BYTES: usize = 64 << 10;
+
+fn sniff(path: &Path) -> Runtime {
+    use std::io::Read;
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        return Runtime::Codex;
+    }
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut head));
+    if read.is_err() {
+        return Runtime::Other;
+    }
+    whose(&String::from_utf8_lossy(&head), path.extension().is_some_and(|extension| extension == "jsonl"))
+}
+
+/// Whose transcript begins so. Names of members decide, wherever they stand: their order is not fixed.
+fn whose(head: &str, is_lines: bool) -> Runtime {
+    let has = |member: &str| head.contains(&format!("\"{member}\""));
+    let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if is_lines && (has("session_meta") || has("response_item") || has("record_type")) {
+        Runtime::Codex
+    } else if has("projectHash") && has("sessionId") {
+        Runtime::Gemini
+    } else if is_lines && (has("sessionId") || has("parentUuid") || has("leafUuid") || has("session_id") && has("uuid"))
+    {
+        Runtime::ClaudeCode
+    } else if !is_lines && has("info") && has("messages") && head.contains("\"ses_") {
+        Runtime::OpenCode
+    } else if is_lines && first.contains("\"instructions\"") && first.contains("\"id\"") {
+        Runtime::Codex
+    } else {
+        Runtime::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_a_file_is_is_told_from_how_it_begins() {
+        for (head, is_lines, expected) in [
+            (r#"{"type":"summary","summary":"x","leafUuid":"u"}"#, true, Runtime::ClaudeCode),
+            (r#"{"parentUuid":null,"sessionId":"s","type":"user"}"#, true, Runtime::ClaudeCode),
+            (r#"{"timestamp":"t","type":"session_meta","payload":{}}"#, true, Runtime::Codex),
+            (r#"{"id":"u","timestamp":"t","instructions":null}"#, true, Runtime::Codex),
+            (r#"{"sessionId":"s","projectHash":"h","messages":[]}"#, false, Runtime::Gemini),
+            (r#"{"info":{"id":"ses_1"},"messages":[]}"#, false, Runtime::OpenCode),
+            ("hello", true, Runtime::Other),
+        ] {
+            assert_eq!(whose(head, is_lines), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn known_places_follow_the_environment() {
+        let variable = |name: &str| (name == "CODEX_HOME").then(|| PathBuf::from("/elsewhere"));
+        let dirs: Vec<_> = known_places(Path::new("/home/d"), &variable).into_iter().map(|place| place.dir).collect();
+        assert_eq!(dirs[0], Path::new("/home/d/.claude/projects"));
+        assert_eq!(dirs[1], Path::new("/elsewhere/sessions"));
+    }
+}

@@ -1,0 +1,131 @@
+//! The law of importing: however a file comes to be what it is, it is given back as it is, and read no more than it has to.
+
+use std::fs;
+use std::path::Path;
+
+use enjamb_ledger::Ledger;
+
+use super::*;
+use crate::Env;
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+
+    /// A line as files have them: a prompt, an answer, a compaction, a line that is long, or none at all.
+    fn line(&mut self) -> Vec<u8> {
+        let (n, parent) = (self.below(1 << 20), self.below(1 << 20));
+        let long = "x".repeat(self.below(9_000));
+        let line = match self.below(8) {
+            0 | 1 => {
+                format!(r#"{{"type":"user","uuid":"{n}","parentUuid":"{parent}","message":{{"content":"ask {n}"}}}}"#)
+            }
+            2 | 3 => format!(r#"{{"type":"assistant","uuid":"{n}","message":{{"id":"m{n}","content":"{long}"}}}}"#),
+            4 => format!(r#"{{"type":"system","subtype":"compact_boundary","uuid":"{n}"}}"#),
+            5 => format!(r#"{{"type":"user","isCompactSummary":true,"message":{{"content":"so {n}"}}}}"#),
+            6 => "\u{0}\u{0}{ not json \r".to_owned(),
+            _ => String::new(),
+        };
+        [line.as_bytes(), b"\n"].concat()
+    }
+
+    /// Changes a file as runtimes, people and crashes do.
+    fn change(&mut self, bytes: &mut Vec<u8>) {
+        let at = self.below(bytes.len() + 1);
+        match self.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes.splice(at..at, b"\xff\xfe".iter().copied()).for_each(drop),
+            2 => bytes.retain(|byte| *byte != b'7'),
+            _ => {
+                let lines = self.below(30);
+                (0..lines).for_each(|_| bytes.extend(self.line()));
+                let torn = self.below(3) * self.below(40);
+                bytes.truncate(bytes.len().saturating_sub(torn));
+            }
+        }
+    }
+}
+
+/// Bounds so small that every one of them is met.
+const SMALL: ImportBounds = ImportBounds { window_bytes: 4_096, group_frames: 20 };
+
+fn options(bounds: ImportBounds) -> ImportOptions {
+    ImportOptions { principal: "p".into(), machine: None, by: Actor::default(), bounds }
+}
+
+fn import(store: &Store, path: &Path, bounds: ImportBounds) -> Imported {
+    store.import(files_in(path).unwrap(), &options(bounds), &mut |_, _, _| {}).unwrap()
+}
+
+fn exported(store: &Store, path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let source = store.source_at(path).unwrap();
+    let collect = &mut |part: &[u8]| {
+        bytes.extend_from_slice(part);
+        Ok(())
+    };
+    store.export(&source, collect).unwrap();
+    bytes
+}
+
+fn commits(store: &Store, path: &Path) -> Vec<String> {
+    store.source_at(path).unwrap().parts.iter().map(|part| part.commit.to_string()).collect()
+}
+
+#[test]
+fn a_file_that_changes_in_any_way_is_always_given_back() {
+    for seed in 0..4 {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let (path, mut dice, mut bytes) = (home.path().join("s.jsonl"), Dice(seed), b"{\"sessionId\":1}\n".to_vec());
+        for round in 0..20 {
+            dice.change(&mut bytes);
+            fs::write(&path, &bytes).unwrap();
+            import(&store, &path, SMALL);
+            assert!(exported(&store, &path) == bytes, "seed {seed}, round {round}");
+            let position = store.ledger().position().unwrap();
+            import(&store, &path, SMALL);
+            assert_eq!(store.ledger().position().unwrap(), position, "seed {seed}, round {round}: nothing is new");
+        }
+        store.rebuild_index().unwrap();
+        assert!(exported(&store, &path) == bytes, "seed {seed}");
+        assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
+    }
+}
+
+#[test]
+fn an_import_that_is_broken_off_anywhere_goes_on_to_the_same_commits() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("s.jsonl");
+    let mut dice = Dice(7);
+    let bytes: Vec<u8> = (0..1_200).flat_map(|_| dice.line()).collect();
+    fs::write(&path, [&b"{\"sessionId\":1}\n"[..], &bytes].concat()).unwrap();
+    let whole = Store::create(&home.path().join("a"), Env::system()).unwrap();
+    import(&whole, &path, SMALL);
+    assert!(whole.status(0).unwrap().disk.segments > 0, "it is large enough for a segment");
+    let broken = Store::create(&home.path().join("b"), Env::system()).unwrap();
+    let mut times = 0;
+    while !break_off(&broken, &path, 20 + times) {
+        times += 1;
+    }
+    assert!(times > 5, "it was broken off {times} times");
+    assert_eq!(commits(&broken, &path), commits(&whole, &path));
+    assert!(exported(&broken, &path) == fs::read(&path).unwrap());
+}
+
+/// Imports until so many windows were read, as if the process had ended there; true if all was done before.
+fn break_off(store: &Store, path: &Path, windows: usize) -> bool {
+    let mut left = windows;
+    let mut progress = |_: &Path, _, _| {
+        left = left.checked_sub(1).expect("broken off");
+    };
+    let options = options(SMALL);
+    let files = files_in(path).unwrap();
+    let run = std::panic::AssertUnwindSafe(|| store.import(files, &options, &mut progress).unwrap());
+    std::panic::catch_unwind(run).is_ok()
+}
