@@ -84,6 +84,13 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
     row.chain = frame.chain;
     row.last_ms = raw.timestamp_ms();
     row.bytes += frame.json.len() as u64;
+    let marks = order::marks(&raw);
+    if marks.iter().any(|mark| matches!(mark.key, MarkKey::Message(_))) {
+        row.messages += 1;
+        if row.messages % rows::ORDINAL_STEP == 0 {
+            view.put(rows::ordinal_key(row.number, row.messages), rows::encode_number(frame.seq));
+        }
+    }
     totals.frames += 1;
     totals.frame_bytes += frame.json.len() as u64;
     view.put(rows::activity_key(row.last_ms, row.number), Vec::new());
@@ -95,7 +102,7 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
         view.put(rows::idempotency_key(row.number, &used.key), used_row.encode());
     }
     let mut commit = None;
-    for mark in order::marks(&raw) {
+    for mark in marks {
         match &mark.key {
             // A commit's row holds its mark, so that there is one row and not two.
             MarkKey::Commit(_) => commit = Some(mark.value),
@@ -116,7 +123,7 @@ fn new_stream(view: &mut View<'_>, totals: &mut Totals, frame: &FrameRecord, at_
     let number = totals.streams as u32;
     totals.streams += 1;
     view.put(rows::stream_name_key(number), rows::stream_name(&frame.stream));
-    StreamRow { number, next_seq: 0, chain: Digest::ZERO, first_ms: at_ms, last_ms: at_ms, bytes: 0 }
+    StreamRow { number, next_seq: 0, chain: Digest::ZERO, first_ms: at_ms, last_ms: at_ms, bytes: 0, messages: 0 }
 }
 
 /// A mark without a value is one that was unset, and has no row.

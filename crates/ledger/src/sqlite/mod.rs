@@ -27,7 +27,7 @@ use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
-use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip};
+use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, Walk, clip};
 pub use backup::Backup;
 use group::{Group, Ticket};
 use log::Log;
@@ -516,6 +516,21 @@ impl Ledger for SqliteLedger {
         self.look(|look| Ok(look.index.marks(scope, like)?))
     }
 
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        self.look(|look| Ok(look.index.marks_in(scope, from, to, walk, limit)?))
+    }
+
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        self.look(|look| Ok(look.index.message_numbered(thread, ordinal)?))
+    }
+
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
         self.stored_commit(id)
     }
@@ -566,6 +581,7 @@ fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
         first_ms: row.first_ms,
         last_ms: row.last_ms,
         bytes: row.bytes,
+        messages: row.messages,
     }
 }
 

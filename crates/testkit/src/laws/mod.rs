@@ -92,7 +92,8 @@ pub const ALL: &[Law] = laws! {
         a_malformed_payload_is_refused
         tags_move_from_where_they_are
         tags_are_listed
-        marks_are_kept_per_stream;
+        marks_are_kept_per_stream
+        messages_are_found_by_seq_and_by_number;
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing
