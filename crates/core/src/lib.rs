@@ -4,6 +4,7 @@
 //! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
 
 pub mod chain;
+pub mod compile;
 pub mod conversation;
 mod digest;
 pub mod frame;
@@ -12,6 +13,7 @@ pub mod limits;
 pub mod order;
 mod problem;
 mod stream;
+pub mod thread;
 mod time;
 
 pub use digest::{Digest, Hasher};

@@ -7,6 +7,8 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
+use crate::ThreadError;
+
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
 
@@ -35,6 +37,8 @@ pub enum ServiceError {
     #[error("tag {name} names {actual}, not {expected}")]
     TagMoved { name: String, expected: String, actual: String },
     #[error(transparent)]
+    Thread(#[from] ThreadError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -57,6 +61,7 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
+            Self::Thread(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -86,6 +91,7 @@ impl ServiceError {
             Self::Ambiguous { .. } => "ambiguous-id",
             Self::DigestMismatch { .. } => "hash-mismatch",
             Self::TagMoved { .. } => "ref-moved",
+            Self::Thread(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
@@ -118,6 +124,8 @@ impl ServiceError {
             Self::UnknownStream(_) => Some("enjamb streams".into()),
             Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
+            Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
+            Self::Thread(error) => error.help(),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))

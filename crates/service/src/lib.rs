@@ -2,9 +2,11 @@
 
 mod append;
 mod artifact;
+mod branch;
 mod care;
 mod checkpoint;
 mod commits;
+mod compile;
 mod diff;
 mod doctor;
 mod env;
@@ -14,11 +16,16 @@ mod gc;
 mod materialize;
 mod policy;
 mod read;
+mod render;
 mod revision;
 mod sample;
 mod status;
 mod summarize;
 mod tag;
+mod thread;
+mod thread_error;
+mod thread_search;
+mod timeline;
 
 use std::path::Path;
 
@@ -26,9 +33,11 @@ use enjamb_ledger::{SqliteLedger, SqliteOptions};
 
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
+pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::Note;
+pub use compile::{Audit, Budget, Compile, Compiled, ContextCandidate};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;
@@ -43,6 +52,9 @@ pub use sample::SAMPLE_THREAD;
 pub use status::{DiskUse, Status};
 pub use summarize::Summarised;
 pub use tag::{Expect, TagView};
+pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
+pub use thread_error::ThreadError;
+pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 
 pub use enjamb_ledger::Outcome;
 

@@ -4,7 +4,9 @@ mod append;
 mod artifacts;
 mod backup;
 mod bench;
+mod bundle;
 mod checkpoint;
+mod compile;
 mod completions;
 mod demo;
 mod diff;
@@ -22,6 +24,7 @@ mod materialize;
 mod note;
 mod pin;
 mod put;
+mod render;
 mod resolve;
 mod restore;
 mod show;
@@ -29,6 +32,8 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod thread;
+mod thread_view;
 mod verify;
 
 use std::io::Write;
@@ -71,6 +76,9 @@ pub struct Global {
     /// Who does this, as frames record it
     #[arg(long, global = true, env = "ENJAMB_ACTOR", value_name = "NAME", default_value = "user", hide = true)]
     pub actor: String,
+    /// Through what it is done, as frames record it
+    #[arg(long, global = true, env = "ENJAMB_ORIGIN", value_name = "NAME", default_value = "cli", hide = true)]
+    pub origin: String,
 }
 
 #[derive(Subcommand)]
@@ -99,6 +107,18 @@ pub enum Command {
     Resolve(resolve::Resolve),
     /// Sum up commits that have no summary
     Summarize(summarize::Summarize),
+    /// Threads: post to them, branch them, hand them over
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb thread ensure\n  enjamb thread post 5d1c90ab 'why is checkout slow?'")]
+    Thread(thread::Thread),
+    /// Compile what a run starts from
+    Compile(compile::Compile),
+    /// Write a compiled context as a provider takes it
+    Render(render::Render),
+    /// Look at compiled contexts
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb bundle show art-3f2a91")]
+    Bundle(bundle::Bundle),
     /// Append frames to a stream
     Append(append::Append),
     /// Read a stream, follow it, or exchange frames as files
@@ -175,7 +195,7 @@ impl Context<'_> {
     }
 
     pub fn actor(&self) -> Actor {
-        Actor { actor_id: self.global.actor.clone(), origin: "cli".into() }
+        Actor { actor_id: self.global.actor.clone(), origin: self.global.origin.clone() }
     }
 }
 
@@ -195,6 +215,10 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
         Command::Summarize(summarize) => summarize.run(context),
+        Command::Thread(thread) => thread.run(context),
+        Command::Compile(compile) => compile.run(context),
+        Command::Render(render) => render.run(context),
+        Command::Bundle(bundle) => bundle.run(context),
         Command::Append(append) => append.run(context),
         Command::Frames(frames) => frames.run(context),
         Command::Streams(streams) => streams.run(context),
