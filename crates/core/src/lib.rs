@@ -4,6 +4,7 @@
 //! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
 
 pub mod chain;
+pub mod compact;
 pub mod compile;
 pub mod conversation;
 mod digest;

@@ -6,7 +6,9 @@ mod branch;
 mod care;
 mod checkpoint;
 mod commits;
+mod compact;
 mod compile;
+mod cursor;
 mod diff;
 mod doctor;
 mod env;
@@ -37,7 +39,12 @@ pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::Note;
+pub use compact::{
+    AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
+    CutPoints, JobView, ManualCompact, Scheduled, Summarizer,
+};
 pub use compile::{Audit, Budget, Compile, Compiled, ContextCandidate};
+pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;

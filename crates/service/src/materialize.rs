@@ -114,6 +114,16 @@ impl Store {
         Ok(materialized(Tier::Native, format.id(), None))
     }
 
+    /// What each commit of a chain contributes, as its format reads it.
+    pub(crate) fn chain_deltas(&self, tip: &CommitId, stop: Stop) -> Result<Vec<(StoredCommit, Conversation)>> {
+        let parts = self.parts(&Materialize { tip: Some(*tip), stop, format: None })?;
+        let read = |part: Part| {
+            let said = self.conversation(std::slice::from_ref(&part))?;
+            Ok((part.commit, said))
+        };
+        parts.into_iter().map(read).collect()
+    }
+
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {
         let mut whole = Conversation::default();
         for part in parts {

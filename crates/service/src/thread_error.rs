@@ -104,7 +104,9 @@ impl ThreadError {
             Self::UnknownRun { thread, .. } | Self::RunEnded { thread, .. } => {
                 Some(format!("enjamb thread post {thread} --run …    starts a run with a message"))
             }
-            Self::UnknownJob { thread, .. } | Self::JobEnded { thread, .. } => Some(format!("enjamb job {thread}")),
+            Self::UnknownJob { thread, .. } | Self::JobEnded { thread, .. } => {
+                Some(format!("enjamb job list {thread}"))
+            }
             Self::NoMessages(thread) => Some(format!("enjamb thread post {thread} 'hello'")),
             _ => None,
         }

@@ -6,8 +6,11 @@ mod backup;
 mod bench;
 mod bundle;
 mod checkpoint;
+mod compact;
+mod compact_view;
 mod compile;
 mod completions;
+mod cursor;
 mod demo;
 mod diff;
 mod doctor;
@@ -17,6 +20,7 @@ mod frames;
 mod gc;
 mod get;
 mod init;
+mod job;
 mod log;
 mod maintain;
 mod man;
@@ -119,6 +123,16 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb bundle show art-3f2a91")]
     Bundle(bundle::Bundle),
+    /// Let a summary stand for what came before
+    Compact(compact::Compact),
+    /// Look at jobs, run them, or call them off
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb job list 5d1c90ab")]
+    Job(job::Job),
+    /// Look at providers' cursors, or drop them
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb cursor status 5d1c90ab")]
+    Cursor(cursor::Cursor),
     /// Append frames to a stream
     Append(append::Append),
     /// Read a stream, follow it, or exchange frames as files
@@ -219,6 +233,9 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Compile(compile) => compile.run(context),
         Command::Render(render) => render.run(context),
         Command::Bundle(bundle) => bundle.run(context),
+        Command::Compact(compact) => compact.run(context),
+        Command::Job(job) => job.run(context),
+        Command::Cursor(cursor) => cursor.run(context),
         Command::Append(append) => append.run(context),
         Command::Frames(frames) => frames.run(context),
         Command::Streams(streams) => streams.run(context),

@@ -168,7 +168,7 @@ pub struct At {
 }
 
 impl At {
-    fn selector(self) -> Result<Selector> {
+    pub fn selector(self) -> Result<Selector> {
         Ok(Selector::of(self.at_message, self.at_seq).ok_or(ServiceError::Thread(ThreadError::BothSelectors))?)
     }
 }

@@ -4,6 +4,7 @@ mod artifacts;
 mod care;
 mod collection;
 mod commits;
+mod compaction;
 mod contexts;
 mod crash;
 mod disk;
