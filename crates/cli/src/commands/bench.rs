@@ -40,6 +40,13 @@ enum What {
         #[arg(long, default_value_t = 10_000)]
         streams: u64,
     },
+    /// Contexts of a long thread
+    Compile {
+        #[arg(long, default_value_t = 1_000_000)]
+        messages: u64,
+        #[arg(long, default_value_t = 200)]
+        times: usize,
+    },
 }
 
 impl Bench {
@@ -48,6 +55,7 @@ impl Bench {
         let result = match &self.what {
             What::Append { frames, n, writers } => append(&store, &read_deltas(frames)?, *n, *writers)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
+            What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
         };
         context.ui.answer(result.to_string())?;
         Ok(Exit::Done)

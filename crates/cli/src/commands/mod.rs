@@ -4,6 +4,7 @@ mod append;
 mod artifacts;
 mod backup;
 mod bench;
+mod bench_compile;
 mod bundle;
 mod checkpoint;
 mod compact;
