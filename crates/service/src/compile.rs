@@ -1,6 +1,7 @@
 //! Compiling a thread's context for a run: the bundle, and the frames that say what was decided and why.
 
 mod audit;
+mod chain;
 mod compose;
 mod inputs;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact};
 use serde_json::Value;
 
 pub use audit::Audit;
+pub use chain::CompiledChain;
 pub use compose::ContextCandidate;
 use inputs::Inputs;
 

@@ -43,7 +43,7 @@ pub use compact::{
     AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
     CutPoints, JobView, ManualCompact, Scheduled, Summarizer,
 };
-pub use compile::{Audit, Budget, Compile, Compiled, ContextCandidate};
+pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};

@@ -70,7 +70,7 @@ fn turn(thread: &StreamId, at: u64) -> std::result::Result<Vec<NewFrame>, Servic
         frame(thread, &spawned, format!("s{at}"))?,
         frame(thread, &ended, format!("e{at}"))?,
     ];
-    if at % 10 == 0 {
+    if at.is_multiple_of(10) {
         frames.push(frame(&session, &delta, format!("d{at}"))?);
     }
     Ok(frames)

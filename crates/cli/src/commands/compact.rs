@@ -102,7 +102,7 @@ enum Verb {
 }
 
 /// What a word on the command line names.
-enum Target {
+pub enum Target {
     Thread(StreamId),
     Chain(CommitId),
 }
@@ -188,16 +188,17 @@ impl Compact {
     }
 }
 
-/// A commit by its words, else a thread.
-fn target(store: &Store, text: &str) -> Result<Target> {
-    if let Ok(thread) = store.resolve_thread(text) {
-        return Ok(Target::Thread(thread));
-    }
+/// A thread by its id, else a commit by its words.
+pub fn target(store: &Store, text: &str) -> Result<Target> {
+    let unknown = match store.resolve_thread(text) {
+        Ok(thread) => return Ok(Target::Thread(thread)),
+        Err(unknown @ (ServiceError::Unknown { .. } | ServiceError::Stream(_))) => unknown,
+        Err(error) => return Err(error.into()),
+    };
     match store.revision(text) {
         Ok(id) => Ok(Target::Chain(id)),
-        Err(ServiceError::Id(_)) => {
-            Err(ServiceError::Unknown { what: "thread", name: format!("or commit {text}") }.into())
-        }
+        // What is no word for a commit was meant as a thread.
+        Err(ServiceError::Id(_)) => Err(unknown.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use enjamb_core::CommitId;
 use enjamb_core::compile::{ActorRoles, Strategy};
 use enjamb_core::conversation::Role;
 use enjamb_service::ThreadError;
@@ -11,17 +12,18 @@ use enjamb_service::{Audit, Budget, Compile as Request, Compiled, ContextCandida
 use serde_json::{Value, json};
 
 use super::Context;
+use super::compact::{Target, target};
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
 use crate::ui::{Cell, Table};
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb compile 5d1c90ab\n  enjamb compile 5d1c90ab --budget 8000 --explain\n  \
-    enjamb compile --audit art-3f2a91\n\nStrategies: auto, recent_messages_v1, summaries_recent_messages_v1, \
+    enjamb compile ctx-3f2a --budget 8000\n  enjamb compile --audit art-3f2a91\n\nStrategies: auto, recent_messages_v1, summaries_recent_messages_v1, \
     hierarchical_summaries_recent_messages_v1, lineage_recent_messages_v1, token_budget_v1, \
     actor_roles_recent_messages_v1.")]
 pub struct Compile {
-    /// The thread
+    /// A thread, or a commit at the end of a chain
     #[arg(required_unless_present = "audit", conflicts_with = "audit")]
     source: Option<String>,
     /// The message that it is for [default: that of the run, or the last]
@@ -68,19 +70,57 @@ impl Compile {
         if let Some(bundle) = &self.audit {
             return audit(context, &store.audit(&store.resolve_artifact(bundle)?)?);
         }
-        let thread = store.resolve_thread(self.source.as_deref().unwrap_or_default())?;
+        let thread = match target(&store, self.source.as_deref().unwrap_or_default())? {
+            Target::Thread(thread) => thread,
+            Target::Chain(tip) => return self.chain(context, &store, &tip),
+        };
         let request = self.request(&store)?;
         let compiled = store.compile(&thread, &request, &context.actor())?;
         report(context, &compiled, self.explain)
     }
 
-    fn request(&self, store: &Store) -> Result<Request> {
+    fn chain(&self, context: &mut Context<'_>, store: &Store, tip: &CommitId) -> Result<Exit> {
+        let (budget, run) = (self.budget()?, self.run.clone());
+        let is_plain = self.strategy.as_deref().is_none_or(|strategy| strategy == "auto")
+            && (self.message.is_none() && self.roles.is_empty() && self.files.is_empty() && self.artifacts.is_empty());
+        if !is_plain {
+            return Err(Failure::usage(
+                "a chain is compiled whole or within a --budget; the other options are for threads",
+            ));
+        }
+        let compiled = store.compile_chain(tip, budget, run, self.dry_run, &context.actor())?;
+        let artifact = compiled.artifact.to_string();
+        if context.ui.is_json() {
+            let bundle = &compiled.bundle;
+            let mut value = json!({
+                "bundle": artifact, "bytes": compiled.bytes.len(), "items": bundle.items.len(),
+                "commit": tip.to_string(), "generation": bundle.source.from_seq, "strategy": bundle.compiler.strategy,
+                "run": bundle.provenance.run_session_id,
+            });
+            if self.explain {
+                value["candidates"] = compiled.candidates.iter().map(candidate_json).collect();
+            }
+            context.ui.json("compile_chain", value)?;
+            return Ok(Exit::Done);
+        }
+        if self.explain {
+            context.ui.table(&candidate_table(&compiled.candidates))?;
+        }
+        context.ui.answer(artifact)?;
+        Ok(Exit::Done)
+    }
+
+    fn budget(&self) -> Result<Option<Budget>> {
         let counting = Budget::counting(&self.counted_by).ok_or_else(|| ServiceError::Invalid {
             what: "counting",
             text: self.counted_by.clone(),
             expected: "o200k_base or bytes",
         })?;
-        let budget = self.budget.map(|tokens| Budget { tokens, counting });
+        Ok(self.budget.map(|tokens| Budget { tokens, counting }))
+    }
+
+    fn request(&self, store: &Store) -> Result<Request> {
+        let budget = self.budget()?;
         let roles = self.roles.iter().map(|text| actor_role(text)).collect::<Result<ActorRoles>>()?;
         let files = self.files.iter().map(|path| read(path)).collect::<Result<_>>()?;
         let artifacts = self.artifacts.iter().map(|text| store.resolve_artifact(text));
@@ -163,14 +203,14 @@ fn compiled_json(compiled: &Compiled) -> Value {
     })
 }
 
-pub fn candidate_json(candidate: &ContextCandidate) -> Value {
+fn candidate_json(candidate: &ContextCandidate) -> Value {
     json!({
         "included": candidate.included, "tokens": candidate.tokens, "rule": candidate.rule,
         "source": candidate.source, "reason": candidate.reason,
     })
 }
 
-pub fn candidate_table(candidates: &[ContextCandidate]) -> Table {
+fn candidate_table(candidates: &[ContextCandidate]) -> Table {
     let mut table = Table::new(&["", "tokens", "rule", "source", "reason"]);
     for candidate in candidates {
         table.row([

@@ -152,3 +152,30 @@ fn what_cannot_be_compiled_or_rendered_is_refused_and_nothing_is_written() {
     refused(&["bundle", "show", &other], 2, "not-a-bundle", "schema");
     assert_eq!(enjamb.run::<&str>(&[]).done().out(), before, "what is refused leaves nothing behind");
 }
+
+#[test]
+fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
+    let enjamb = Enjamb::new();
+    let call = json!({"role": "assistant", "content": [{"type": "text", "text": "let me look"}, {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.rs"}}]});
+    let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "line\n".repeat(2_000)}]});
+    let delta =
+        json!([{"role": "user", "content": "why is it slow?"}, call, result, {"role": "user", "content": "go on"}]);
+    let arguments = ["checkpoint", "--format", "anthropic-messages-v1", "--principal", "a"];
+    let tip = enjamb.run_with(&arguments, delta.to_string()).done().line();
+    let whole = enjamb.json(&["compile", &tip]);
+    assert_eq!((&whole["strategy"], &whole["items"]), (&json!("chain_messages_v1"), &json!(4)));
+    let again = enjamb.json(&["compile", &tip]);
+    assert_eq!(again["bundle"], whole["bundle"], "the same chain, the same bytes");
+    let fitted = enjamb.json(&["compile", &tip, "--budget", "200", "--explain"]);
+    assert_eq!(fitted["strategy"], "chain_token_budget_v1/200/o200k_base");
+    let bundle = fitted["bundle"].as_str().unwrap();
+    let rendered = enjamb.run(&["render", bundle, "--for", "anthropic"]).done().out();
+    assert!(rendered.contains("result of Read, 10000 bytes") && rendered.contains("[called Read"), "{rendered}");
+    for bundle in [&whole["bundle"], &fitted["bundle"]] {
+        assert_eq!(enjamb.json(&["compile", "--audit", bundle.as_str().unwrap()])["same"], true);
+    }
+    let small = enjamb.run(&["compile", &tip, "--budget", "1", "--json"]).exits(2).problem();
+    assert_eq!(small["code"], "budget-too-small");
+    enjamb.run(&["compile", &tip, "--role", "a=user"]).exits(2);
+    enjamb.run(&["verify"]).done();
+}

@@ -5,6 +5,7 @@
 
 mod budget;
 mod bundle;
+mod chain;
 mod choose;
 mod items;
 mod render;
@@ -12,6 +13,7 @@ mod summary;
 
 pub use budget::{Fit, fit};
 pub use bundle::{BUNDLE_SCHEMA, Bundle, BundleError, Compiler, Item, Provenance, Source};
+pub use chain::{ChainStrategy, EntryItems, entry_items};
 pub use choose::{Checkpoint, Choice, Choosing, Strategy, choose};
 pub use items::{ActorRoles, Turn, summary_item, turn_items};
 pub use render::{RenderTarget, Said, Shown, render, say};

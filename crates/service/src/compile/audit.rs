@@ -3,7 +3,7 @@
 use enjamb_core::compile::{Bundle, BundleError};
 use enjamb_core::frame::{ContinuityBody, SelectionDecided};
 use enjamb_core::order::MarkKey;
-use enjamb_core::{ArtifactId, StreamId, StreamKind};
+use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind};
 
 use super::inputs::Inputs;
 use crate::timeline::MessageAt;
@@ -34,6 +34,9 @@ impl Store {
     /// Compiles a bundle again from its recorded inputs.
     pub fn audit(&self, artifact: &ArtifactId) -> Result<Audit> {
         let bundle = self.bundle(artifact)?;
+        if let Ok(tip) = bundle.source.thread_id.parse::<CommitId>() {
+            return self.audit_chain(artifact, &bundle, &tip);
+        }
         let thread = StreamId::new(StreamKind::Continuity, &bundle.source.thread_id)?;
         self.thread_summary(&thread)?;
         let (decision, decided_seq) = self.decision(&thread, &bundle.provenance.run_session_id)?;
@@ -65,7 +68,7 @@ impl Store {
     }
 }
 
-fn differences(stored: &Bundle, again: &Bundle) -> Vec<String> {
+pub(super) fn differences(stored: &Bundle, again: &Bundle) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |what: &str, same: bool| {
         if !same {
