@@ -10,6 +10,7 @@ pub mod conversation;
 mod digest;
 pub mod frame;
 mod id;
+pub mod lexicon;
 pub mod limits;
 pub mod order;
 mod problem;

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::frame::ContextCommitted;
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
@@ -123,6 +124,8 @@ pub trait Ledger: Send + Sync {
     ) -> Result<Vec<(MarkKey, String)>>;
     /// The seq of a thread's message by its number, the first being 1.
     fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>>;
+    /// Up to `limit` messages of a thread, up to a seq, in which a word comes (`core::lexicon`); the last first.
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings>;
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>>;
     /// Up to `limit` commits whose id lies in `low..=high`, in the order of their ids.
     fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>>;

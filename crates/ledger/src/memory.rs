@@ -6,12 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, RawFrame};
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{self, MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
-use crate::index::{KeyRow, StreamOrder, Totals};
+use crate::index::{KeyRow, StreamOrder, Totals, words_of};
 use crate::plan::{Facts, Head, plan};
 use crate::record::{FrameRecord, Record};
 use crate::{ArtifactSummary, Ledger, Link, Result, Sink, StoredCommit, StoredFrame, StreamSummary, Walk, clip};
@@ -283,6 +284,16 @@ impl Ledger for MemoryLedger {
     fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
         let at = ordinal.checked_sub(1).map(|at| at as usize);
         Ok(at.and_then(|at| self.records().messages(thread).get(at).copied()))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        let records = self.records();
+        let frames = records.stream(thread).into_iter().rev().filter(|frame| frame.seq <= upto_seq);
+        let found = frames.filter_map(|frame| {
+            let words = words_of(&parsed(frame));
+            words.into_iter().find(|(own, _)| own == word).map(|(_, count)| (frame.seq, count))
+        });
+        Ok(found.take(limit).collect())
     }
 
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {

@@ -4,11 +4,12 @@ mod audit;
 mod chain;
 mod compose;
 mod inputs;
+mod retrieve;
 #[cfg(test)]
 mod tests;
 
 use enjamb_core::compile::{ActorRoles, Bundle, COMPILER_ID, Choice, Compiler, Provenance, Source, Strategy};
-use enjamb_core::compile::{BUNDLE_SCHEMA, cut_point};
+use enjamb_core::compile::{BUNDLE_SCHEMA, RetrievalResults, cut_point};
 use enjamb_core::frame::{Body, CheckpointRef, ContextCompiled, ContinuityBody, SelectionDecided};
 use enjamb_core::order::{MarkKey, Rule};
 use enjamb_core::{ArtifactId, Json, StreamId, limits};
@@ -20,6 +21,7 @@ pub use audit::Audit;
 pub use chain::CompiledChain;
 pub use compose::ContextCandidate;
 use inputs::Inputs;
+use retrieve::retrieval_decided;
 
 use crate::thread::run_spawned;
 use crate::timeline::MessageAt;
@@ -83,6 +85,8 @@ pub struct Compiled {
     pub limits: Value,
     pub choice: Choice,
     pub candidates: Vec<ContextCandidate>,
+    /// What was searched for and found, and where it is kept.
+    pub retrieved: Option<(RetrievalResults, ArtifactId)>,
     /// The seq of the decision; `None` when nothing was written.
     pub decided_seq: Option<u64>,
 }
@@ -204,6 +208,11 @@ impl Store {
             items: composed.items,
         };
         let bytes = bundle.to_bytes();
+        let results = |id: ArtifactId| {
+            let bytes = inputs.fresh.iter().find(|bytes| ArtifactId::of(bytes) == id)?;
+            Some((RetrievalResults::parse(bytes)?, id))
+        };
+        let retrieved = inputs.retrieved.and_then(results);
         let compiled = Compiled {
             artifact: ArtifactId::of(&bytes),
             bundle,
@@ -211,6 +220,7 @@ impl Store {
             limits: inputs.limits(),
             choice: Choice { reason: inputs.reason(), ..inputs.choice },
             candidates: composed.candidates,
+            retrieved,
             decided_seq: None,
         };
         Ok((compiled, composed.artifacts))
@@ -219,10 +229,18 @@ impl Store {
     /// Stores the bundle, that it was decided on and that it was compiled. Returns the seq of the decision.
     fn record(&self, thread: &StreamId, compiled: &Compiled, mut artifacts: Vec<NewArtifact>) -> Result<u64> {
         artifacts.push(self.artifact_of(compiled.bytes.clone())?);
-        let bodies = [decided(compiled), contexted(compiled)];
+        let mut bodies = Vec::new();
+        if let Some((results, id)) = &compiled.retrieved {
+            let Provenance { run_session_id, actor_id, origin } = &compiled.bundle.provenance;
+            let message = compiled.bundle.source.from_message_id.as_deref().unwrap_or_default();
+            let by = (actor_id.clone(), origin.clone());
+            bodies.push(retrieval_decided(run_session_id, message, results, *id, by));
+        }
+        bodies.extend([decided(compiled), contexted(compiled)]);
+        let at = bodies.len() - 2;
         let frames = bodies.iter().map(|body| self.frame_of(thread, body)).collect::<Result<Vec<_>>>()?;
         let appended = self.ledger.append(Batch { artifacts, frames, ..Batch::default() })?;
-        Ok(appended.frames[0].seq)
+        Ok(appended.frames[at].seq)
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Question {
     Messages(StreamId),
     /// The first and the last message by their numbers.
     MessageNumbers(StreamId),
+    /// Where a word comes in a thread.
+    Word(StreamId, &'static str),
     Commits,
     Commit(CommitId),
     Children(CommitId),
@@ -66,6 +68,7 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
         all.push(Question::Mark(Scope::Stream(stream.clone()), MarkKey::Message(0)));
         all.push(Question::Messages(stream.clone()));
         all.push(Question::MessageNumbers(stream.clone()));
+        all.extend(["hello", "absent"].map(|word| Question::Word(stream.clone(), word)));
         all.push(Question::Stream(stream.clone()));
         all.push(Question::LaterFrames(stream.clone()));
         all.push(Question::Frames(stream));
@@ -155,6 +158,7 @@ impl Question {
                 let count = ledger.stream(stream)?.map_or(0, |summary| summary.messages);
                 format!("{:?} {:?}", ledger.message_numbered(stream, 1)?, ledger.message_numbered(stream, count)?)
             }
+            Self::Word(stream, word) => lines(ledger.postings(stream, word, u64::MAX, ALL)?),
             Self::Commits => lines(ledger.commits(&[0; 16], &[0xff; 16], ALL)?),
             Self::Commit(id) => format!("{:?}", ledger.commit(id)?),
             Self::Children(id) => lines(ledger.children(id)?),

@@ -21,7 +21,7 @@ use crate::ui::{Cell, Table};
 #[command(after_help = "Example:\n  enjamb compile 5d1c90ab\n  enjamb compile 5d1c90ab --budget 8000 --explain\n  \
     enjamb compile ctx-3f2a --budget 8000\n  enjamb compile --audit art-3f2a91\n\nStrategies: auto, recent_messages_v1, summaries_recent_messages_v1, \
     hierarchical_summaries_recent_messages_v1, lineage_recent_messages_v1, token_budget_v1, \
-    actor_roles_recent_messages_v1.")]
+    retrieval_recent_messages_v1, actor_roles_recent_messages_v1.")]
 pub struct Compile {
     /// A thread, or a commit at the end of a chain
     #[arg(required_unless_present = "audit", conflicts_with = "audit")]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::summarize::{is_stopword, words};
+use super::summarize::{topic_words, words};
 
 /// What kind of fact it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,7 +148,7 @@ fn is_said(category: Category, fact: &str, summary: &str, said: &BTreeSet<String
     match category {
         Category::Identifier | Category::File => summary.contains(fact),
         Category::Instruction | Category::Decision | Category::OpenTask => {
-            let own: Vec<String> = words(fact).filter(|word| !is_stopword(word)).collect();
+            let own: Vec<String> = topic_words(fact).collect();
             let kept = own.iter().filter(|word| said.contains(*word)).count();
             summary.contains(fact) || (!own.is_empty() && kept * 100 >= own.len() * SAID_PERCENT)
         }

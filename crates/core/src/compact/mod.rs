@@ -4,6 +4,7 @@ mod facts;
 mod summarize;
 
 pub use facts::{Category, CategoryScore, FactSet, Lost, Score, score};
+pub(crate) use summarize::topic_words as words;
 pub use summarize::{Delta, Heading, SUMMARY_CHARS_MAX, chain_markdown, is_placeholder, summary_markdown};
 
 /// Messages between two cuts, where nobody says another number.

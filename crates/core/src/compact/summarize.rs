@@ -66,7 +66,7 @@ impl Delta {
     pub fn add(&mut self, actor_id: &str, content: &str) {
         self.messages += 1;
         *self.actors.entry(actor_id.to_owned()).or_default() += 1;
-        for word in words(content).filter(|word| !is_stopword(word)) {
+        for word in topic_words(content) {
             *self.words.entry(word).or_default() += 1;
         }
         notable_lines(content).for_each(|line| self.note(line));
@@ -117,6 +117,11 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let words: Vec<String> = scanned.split(|c| !is_part(c)).filter(|word| is_word(word)).map(str::to_owned).collect();
     words.into_iter().take(WORDS_MAX)
+}
+
+/// As [`words`], without those that say nothing by themselves.
+pub(crate) fn topic_words(text: &str) -> impl Iterator<Item = String> {
+    words(text).filter(|word| !is_stopword(word))
 }
 
 /// Bytes, not characters: a short word of letters that take several counts as a word.

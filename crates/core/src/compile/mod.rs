@@ -9,6 +9,7 @@ mod chain;
 mod choose;
 mod items;
 mod render;
+mod retrieve;
 mod summary;
 
 pub use budget::{Fit, fit};
@@ -17,6 +18,7 @@ pub use chain::{ChainStrategy, EntryItems, entry_items};
 pub use choose::{Checkpoint, Choice, Choosing, Strategy, choose};
 pub use items::{ActorRoles, Turn, summary_item, turn_items};
 pub use render::{RenderTarget, Said, Shown, render, say};
+pub use retrieve::{RETRIEVAL_MIME, RETRIEVAL_SCHEMA, RETRIEVED_MAX, RetrievalResults, Retrieved, excerpt};
 pub use summary::{Basis, Coverage, ProducedBy, SUMMARY_SCHEMA, Summary, SummaryProvenance};
 
 pub const COMPILER_ID: &str = "rip.context_compiler.v1";

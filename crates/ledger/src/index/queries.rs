@@ -1,5 +1,6 @@
 //! Typed questions to the index.
 
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
@@ -204,6 +205,21 @@ impl Index<'_> {
             Walk::Forward => self.0.scan(&from, &to, &mut visit)?,
             Walk::Back => self.0.scan_back(&from, &to, &mut visit)?,
         }
+        Ok(found)
+    }
+
+    /// Up to `limit` messages of a thread, up to a seq, in which a word comes; the last first.
+    pub fn postings(&self, thread: &StreamId, word: &str, upto: u64, limit: usize) -> Result<Postings> {
+        let mut found = Vec::new();
+        let Some(row) = self.stream(thread)?.filter(|_| limit > 0) else { return Ok(found) };
+        let from = rows::word_key(row.number, word, 0);
+        let mut to = rows::word_key(row.number, word, upto);
+        to.push(0);
+        self.0.scan_back(&from, &to, &mut |key, payload| {
+            let posting = rows::parse_word_key(key).zip(rows::decode_number(payload));
+            found.push(decoded(posting, "word")?);
+            Ok(found.len() < limit)
+        })?;
         Ok(found)
     }
 

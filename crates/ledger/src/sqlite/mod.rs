@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use enjamb_core::chain::Stop;
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use rusqlite::Connection;
@@ -529,6 +530,10 @@ impl Ledger for SqliteLedger {
 
     fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
         self.look(|look| Ok(look.index.message_numbered(thread, ordinal)?))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
     }
 
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {

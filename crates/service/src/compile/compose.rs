@@ -1,7 +1,8 @@
 //! From inputs to items: what is in, what is out, and by which rule.
 
 use enjamb_core::compile::{
-    Checkpoint, Fit, Item, RECENT_MESSAGES_LIMIT, Shown, Strategy, Turn, fit, say, summary_item, turn_items,
+    Checkpoint, Fit, Item, RECENT_MESSAGES_LIMIT, RETRIEVAL_MIME, Shown, Strategy, Turn, fit, say, summary_item,
+    turn_items,
 };
 use enjamb_core::frame::ContinuityBody;
 use enjamb_core::{ArtifactId, RawFrame, StreamId, StreamKind, limits};
@@ -10,7 +11,7 @@ use enjamb_ledger::{Ledger, NewArtifact};
 
 use super::Budget;
 use super::inputs::Inputs;
-use crate::render::{SHOWN_BYTES_MAX, shown_bytes};
+use crate::render::{SHOWN_BYTES_MAX, shown_as};
 use crate::timeline::MessageAt;
 use crate::{Result, Store, ThreadError};
 
@@ -66,6 +67,7 @@ impl Composer<'_> {
     /// Summaries, what was asked to be referred to, and the last messages.
     fn recent(&mut self) -> Result<()> {
         self.summaries(&self.inputs.choice.checkpoints)?;
+        self.retrieved()?;
         self.attachments()?;
         let Inputs { thread, from_seq, choice, .. } = self.inputs;
         let turns = self.store.turns_back(thread, choice.after_seq(), *from_seq, RECENT_MESSAGES_LIMIT)?;
@@ -278,6 +280,19 @@ impl Composer<'_> {
         Ok(())
     }
 
+    /// What was found that is like the message answered.
+    fn retrieved(&mut self) -> Result<()> {
+        let Some(id) = self.inputs.retrieved else { return Ok(()) };
+        let (note, mime) = (Some("retrieved".to_owned()), Some(RETRIEVAL_MIME.to_owned()));
+        let item = Item::ArtifactRef { artifact_id: id.to_hex(), note, mime };
+        let shown = self.attached(&item, &id)?;
+        let (rule, source) = ("retrieval_recent_messages_v1", id.to_string());
+        let (tokens, reason) = (self.tokens(&say(&item, &shown).content), "like the message answered".to_owned());
+        self.out.candidates.push(ContextCandidate { included: true, tokens, rule, source, reason });
+        self.out.items.push(item);
+        Ok(())
+    }
+
     /// Files and artifacts that were asked for.
     fn attachments(&mut self) -> Result<()> {
         let files = self.inputs.files.iter().map(|(path, id)| {
@@ -310,7 +325,7 @@ impl Composer<'_> {
     /// What was asked for, from memory where it is not stored yet.
     fn attached(&self, item: &Item, id: &ArtifactId) -> Result<Shown> {
         match self.inputs.fresh.iter().find(|bytes| ArtifactId::of(bytes) == *id) {
-            Some(bytes) => Ok(shown_bytes(bytes.clone())),
+            Some(bytes) => Ok(shown_as(item, bytes.clone())),
             None => self.store.shown(item),
         }
     }

@@ -26,7 +26,9 @@ pub(super) struct Inputs {
     pub(super) pins: Vec<String>,
     pub(super) files: Vec<(String, ArtifactId)>,
     pub(super) artifacts: Vec<ArtifactId>,
-    /// Bytes of files that may not be stored yet.
+    /// What was found that is like the message answered.
+    pub(super) retrieved: Option<ArtifactId>,
+    /// Bytes of the above that may not be stored yet.
     pub(super) fresh: Vec<Vec<u8>>,
 }
 
@@ -56,6 +58,9 @@ impl Inputs {
         }
         if !self.artifacts.is_empty() {
             reason["artifacts"] = self.artifacts.iter().map(|id| id.to_hex()).collect();
+        }
+        if let Some(results) = &self.retrieved {
+            reason["retrieved"] = results.to_hex().into();
         }
         if !self.roles.is_empty() {
             let roles = self.roles.iter().map(|(actor, role)| (actor.clone(), role.as_str().into()));
@@ -97,6 +102,7 @@ impl Inputs {
                 .filter_map(|file| Some((file["path"].as_str()?.to_owned(), id(&file["digest"])?)))
                 .collect(),
             artifacts: list("artifacts").iter().filter_map(id).collect(),
+            retrieved: id(&reason["retrieved"]),
             fresh: Vec::new(),
         })
     }
@@ -114,17 +120,26 @@ impl Store {
             self.artifact(id)?;
         }
         let is_bounded = request.strategy == Some(Strategy::TokenBudget);
+        let choice = self.choice(thread, from_seq, None, request.strategy, request.strict)?;
+        let mut fresh: Vec<_> = request.files.iter().map(|(_, bytes)| bytes.clone()).collect();
+        let mut retrieved = None;
+        if request.strategy == Some(Strategy::Retrieval) {
+            let results = self.retrieve(thread, anchor, from_seq, &choice)?.to_bytes();
+            retrieved = Some(ArtifactId::of(&results));
+            fresh.push(results);
+        }
         Ok(Inputs {
             thread: thread.clone(),
             anchor: anchor.clone(),
             from_seq,
-            choice: self.choice(thread, from_seq, None, request.strategy, request.strict)?,
+            choice,
             budget: request.budget.filter(|_| is_bounded),
             roles: request.roles.clone(),
             pins: if is_bounded { self.pinned_messages(thread)? } else { Vec::new() },
             files: request.files.iter().map(|(path, bytes)| (path.clone(), ArtifactId::of(bytes))).collect(),
             artifacts: request.artifacts.clone(),
-            fresh: request.files.iter().map(|(_, bytes)| bytes.clone()).collect(),
+            retrieved,
+            fresh,
         })
     }
 

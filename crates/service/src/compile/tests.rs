@@ -373,3 +373,26 @@ fn those_who_compile_and_post_at_once_keep_order() {
         }
     }
 }
+
+#[test]
+fn what_is_like_the_message_is_found_recorded_and_referred_to() {
+    let (lab, thread) = lab();
+    let found = lab.post(&thread, "the gateway bans us after five attempts of retry");
+    (1..=30).for_each(|at| drop(lab.post(&thread, &format!("message {at} about lunch"))));
+    lab.post(&thread, "how many retry attempts does the gateway allow?");
+    let request = Compile { strategy: Some(Strategy::Retrieval), ..Compile::default() };
+    let compiled = lab.compile(&thread, request.clone());
+    let (results, id) = compiled.retrieved.as_ref().unwrap();
+    assert_eq!(results.results[0].message_id, found);
+    assert_eq!(said(&compiled)[0], "artifact_ref");
+    let seq = compiled.decided_seq.unwrap();
+    let ContinuityBody::RetrievalDecided(decided) = lab.store.said_at(&thread, seq - 1).unwrap() else { panic!() };
+    assert_eq!((decided.results_artifact_id, decided.strategy_id.as_str()), (id.to_hex(), "lexical_bm25_v1"));
+    let rendered = lab.store.render(&compiled.artifact, RenderTarget::OpenResponses).unwrap();
+    assert!(String::from_utf8(rendered).unwrap().contains("alice (1): the gateway bans us after five"));
+    lab.post(&thread, "more retry attempts at the gateway");
+    lab.store.rebuild_index().unwrap();
+    assert!(lab.store.audit(&compiled.artifact).unwrap().differences.is_empty(), "nothing is searched again");
+    let again = lab.compile(&thread, Compile { dry_run: true, ..request });
+    assert_eq!(again.retrieved.unwrap().0.results[0].message_id, found);
+}

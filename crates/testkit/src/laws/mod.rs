@@ -93,7 +93,8 @@ pub const ALL: &[Law] = laws! {
         tags_move_from_where_they_are
         tags_are_listed
         marks_are_kept_per_stream
-        messages_are_found_by_seq_and_by_number;
+        messages_are_found_by_seq_and_by_number
+        messages_are_found_by_their_words;
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing

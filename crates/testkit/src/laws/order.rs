@@ -130,3 +130,18 @@ pub(super) fn messages_are_found_by_seq_and_by_number(ledger: &dyn Ledger) {
     assert_eq!(walk(9, 3, Walk::Back, 9), []);
     assert_eq!(ledger.marks(&scope, &MarkKey::Message(0)).unwrap().len(), 150);
 }
+
+pub(super) fn messages_are_found_by_their_words(ledger: &dyn Ledger) {
+    let (a, b) = (stream("continuity/a"), stream("continuity/b"));
+    for (of, text) in [(&a, "retry the loop"), (&b, "retry"), (&a, "no word"), (&a, "Retry, RETRY")] {
+        append(ledger, one(of, &message(text)));
+    }
+    let found = |of: &StreamId, word: &str, upto, limit| ledger.postings(of, word, upto, limit).unwrap();
+    assert_eq!(found(&a, "retry", u64::MAX, 9), [(2, 2), (0, 1)]);
+    assert_eq!(found(&a, "retry", u64::MAX, 1), [(2, 2)]);
+    assert_eq!(found(&a, "retry", 1, 9), [(0, 1)]);
+    assert_eq!(found(&b, "retry", 9, 9), [(0, 1)]);
+    assert_eq!(found(&a, "retr", 9, 9), []);
+    assert_eq!(found(&a, "the", 9, 9), [], "words that say nothing are not kept");
+    assert_eq!(found(&stream("continuity/absent"), "retry", 9, 9), []);
+}
