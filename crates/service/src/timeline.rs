@@ -184,13 +184,16 @@ impl Store {
         let mut next = 0;
         loop {
             let frames = self.ledger.frames(&stream, next, limits::PAGE_ROWS_MAX)?;
-            let Some(last) = frames.last() else { return Ok(text) };
-            next = last.seq + 1;
+            let is_last = frames.len() < limits::PAGE_ROWS_MAX;
+            next += frames.len() as u64;
             for frame in frames {
                 let frame = RawFrame::parse(frame.json)?.decode()?;
                 if let Body::Session(SessionBody::OutputTextDelta(piece)) = frame.body {
                     text.push_str(&piece.delta);
                 }
+            }
+            if is_last {
+                return Ok(text);
             }
         }
     }

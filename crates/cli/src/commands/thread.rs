@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::thread_view::{
-    child_json, edge_json, edge_table, hit_json, hit_table, print_thread, thread_json, thread_table,
+    child_json, decision_json, decision_table, edge_json, edge_table, hit_json, hit_table, print_thread, thread_json,
+    thread_table,
 };
 use crate::failure::{Exit, Failure, Result};
 
@@ -129,6 +130,14 @@ pub enum Thread {
         #[arg(short = 'n', long, default_value_t = 50, value_name = "COUNT")]
         limit: usize,
     },
+    /// List what was decided for the contexts of runs, the last first
+    #[command(after_help = "Example:\n  enjamb thread decisions 5d1c90ab -n 3")]
+    Decisions {
+        thread: String,
+        /// At most so many, and at most 50
+        #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
+        limit: usize,
+    },
     /// Show how threads hang together
     #[command(after_help = "Example:\n  enjamb thread map --json")]
     Map,
@@ -191,6 +200,7 @@ impl Thread {
                 super::frames::read_stream(context, &store, &stream, from, limit, follow)
             }
             Self::Search { words, file, limit } => search(context, &words, file, limit),
+            Self::Decisions { thread, limit } => decisions(context, &thread, limit),
             Self::Map => map(context),
             other => other.change(context),
         }
@@ -334,6 +344,19 @@ fn search(context: &mut Context<'_>, words: &[String], file: Option<String>, lim
         context.ui.table(&hit_table(&hits))?;
     }
     Ok(if hits.is_empty() { Exit::No } else { Exit::Done })
+}
+
+fn decisions(context: &mut Context<'_>, thread: &str, limit: usize) -> Result<Exit> {
+    let store = context.open()?;
+    let thread = store.resolve_thread(thread)?;
+    let decisions = store.decisions(&thread, limit)?;
+    if context.ui.is_json() {
+        let rows: Vec<_> = decisions.iter().map(decision_json).collect();
+        context.ui.json("thread_decisions", json!({"thread_id": thread.id, "decisions": rows}))?;
+    } else {
+        context.ui.table(&decision_table(&decisions))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn map(context: &mut Context<'_>) -> Result<Exit> {

@@ -1,6 +1,7 @@
 //! Threads as tables and as JSON.
 
-use enjamb_core::Timestamp;
+use enjamb_core::frame::SelectionDecided;
+use enjamb_core::{Json, Timestamp};
 use enjamb_service::{ThreadChild, ThreadEdge, ThreadHit, ThreadView};
 use serde_json::{Value, json};
 
@@ -85,6 +86,37 @@ pub fn hit_table(hits: &[ThreadHit]) -> Table {
         let first = hit.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let shown: String = first.chars().take(100).collect();
         table.row([hit.thread.clone().into(), hit.seq.to_string().into(), hit.actor_id.clone().into(), shown.into()]);
+    }
+    table
+}
+
+fn parsed(json: &Json) -> Value {
+    serde_json::from_str(json.get()).unwrap_or(Value::Null)
+}
+
+pub fn decision_json((seq, decision): &(u64, SelectionDecided)) -> Value {
+    let checkpoints = decision
+        .compaction_checkpoints
+        .iter()
+        .map(|checkpoint| json!({"checkpoint_id": checkpoint.checkpoint_id, "to_seq": checkpoint.to_seq}));
+    json!({
+        "seq": seq, "run": decision.run_session_id, "message_id": decision.message_id,
+        "strategy": decision.compiler_strategy, "limits": parsed(&decision.limits),
+        "reason": decision.reason.as_ref().map(parsed), "checkpoints": checkpoints.collect::<Vec<_>>(),
+        "resets": decision.resets.len(),
+    })
+}
+
+pub fn decision_table(decisions: &[(u64, SelectionDecided)]) -> Table {
+    let mut table = Table::new(&["seq", "run", "strategy", "because"]);
+    for (seq, decision) in decisions {
+        let cause = decision.reason.as_ref().map(parsed).unwrap_or_default();
+        table.row([
+            seq.to_string().into(),
+            decision.run_session_id.clone().into(),
+            decision.compiler_strategy.clone().into(),
+            cause["cause"].as_str().unwrap_or("-").into(),
+        ]);
     }
     table
 }

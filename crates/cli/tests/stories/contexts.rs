@@ -50,6 +50,9 @@ by          user through cli
 "
         ),
     );
+    let decided = enjamb.run(&["thread", "decisions", &id]).done().out();
+    check(&decided, "6\t[..]\trecent_messages_v1\tno_compaction_checkpoint\n");
+    assert_eq!(enjamb.json(&["thread", "decisions", &id, "-n", "0"])["decisions"].as_array().unwrap().len(), 1);
     let types = enjamb.run(&["thread", "events", &id, "--from", "5"]).done().out();
     let types: Vec<Value> = types.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let types: Vec<_> = types.iter().map(|frame| frame["type"].as_str().unwrap()).collect();
@@ -58,6 +61,11 @@ by          user through cli
         ["continuity_run_spawned", "continuity_context_selection_decided", "continuity_context_compiled"]
     );
     enjamb.run(&["verify"]).done();
+}
+
+/// A message like the first one.
+fn asked_again(enjamb: &Enjamb, thread: &str) -> String {
+    post(enjamb, thread, "is checkout slow again?", &[])["message_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -75,6 +83,17 @@ fn explain_says_of_each_candidate_by_which_rule() {
     let tokens: u64 =
         rows.iter().filter(|row| row["included"] == true).map(|row| row["tokens"].as_u64().unwrap()).sum();
     assert!(tokens <= 20 && rows.iter().any(|row| row["included"] == false), "{rows:?}");
+    let found = enjamb.json(&[
+        "compile",
+        &id,
+        "--strategy",
+        "retrieval_recent_messages_v1",
+        "--message",
+        &asked_again(&enjamb, &id),
+    ]);
+    assert_eq!((&found["items"], &found["resets"]), (&json!(17), &json!([])));
+    let results = enjamb.run(&["render", found["bundle"].as_str().unwrap()]).done().out();
+    assert!(results.contains("user (1): why is checkout slow?"), "{results}");
     let roles = enjamb.json(&["compile", &id, "--role", "user=developer", "--dry-run"]);
     assert_eq!(roles["strategy"], "actor_roles_recent_messages_v1");
 }

@@ -8,6 +8,7 @@ use enjamb_core::compile::Basis;
 use enjamb_core::frame::{Body, ContinuityBody, PlannedCut, RawFrame};
 use enjamb_core::order::MarkKey;
 use enjamb_core::{StreamId, limits};
+use enjamb_formats::TokenCounting;
 use enjamb_ledger::Ledger;
 
 use crate::timeline::in_stream;
@@ -95,7 +96,7 @@ impl Store {
                 };
                 summary_markdown(&heading, base.markdown.as_deref(), &delta)
             }
-            Summarizer::Command(command) => run(command, &SummaryTask { base: base.markdown, messages })?,
+            Summarizer::Command(command) => shorter(command, &SummaryTask { base: base.markdown, messages })?,
         };
         Ok(Written { markdown, basis: Basis::of(base.artifact, base.note) })
     }
@@ -159,6 +160,19 @@ struct Base {
     note: Option<String>,
     markdown: Option<String>,
     after: Option<u64>,
+}
+
+/// Lets a program write a summary, and refuses one that takes no less than what it stands for.
+fn shorter(command: &str, task: &SummaryTask) -> Result<String> {
+    let count = |text: &str| TokenCounting::Exact.count(text);
+    let said = task.messages.iter().map(|(_, what)| count(what)).sum::<u64>();
+    let before = said + task.base.as_deref().map_or(0, count);
+    let markdown = run(command, task)?;
+    let after = count(&markdown);
+    if after >= before {
+        return Err(ThreadError::DoesNotShrink { before, after }.into());
+    }
+    Ok(markdown)
 }
 
 /// Lets a program write a summary. It has to end well and to say something.

@@ -131,6 +131,18 @@ fn a_job_that_fails_says_so_and_keeps_what_it_made() {
 }
 
 #[test]
+fn a_program_whose_summary_does_not_shrink_fails_the_job() {
+    let lab = lab(2);
+    let summarizer = Summarizer::Command("yes 'as long as it gets' | head -99".into());
+    let done = lab.auto(&AutoCompact { summarizer, ..auto(2, 1) });
+    assert_eq!((done.status, done.created.len()), ("failed", 0));
+    assert!(done.error.as_ref().unwrap().contains("what it stands for takes"), "{:?}", done.error);
+    let silent = Summarizer::Command("cat >/dev/null".into());
+    let done = lab.auto(&AutoCompact { summarizer: silent, ..auto(2, 1) });
+    assert!(done.error.as_ref().unwrap().contains("it wrote nothing"), "{:?}", done.error);
+}
+
+#[test]
 fn a_schedule_decides_and_one_job_runs_at_a_time() {
     let lab = lab(3);
     let from = lab.head() + 1;

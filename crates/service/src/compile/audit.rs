@@ -4,10 +4,13 @@ use enjamb_core::compile::{Bundle, BundleError};
 use enjamb_core::frame::{ContinuityBody, SelectionDecided};
 use enjamb_core::order::MarkKey;
 use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind};
+use enjamb_ledger::Ledger;
 
 use super::inputs::Inputs;
-use crate::timeline::MessageAt;
+use crate::timeline::{MessageAt, in_stream};
 use crate::{Result, Store, ThreadError};
+
+const DECISIONS_MAX: usize = 50;
 
 /// What became of an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +58,22 @@ impl Store {
             differences: differences(&bundle, &compiled.bundle),
             other_choice: differs.then(|| format!("{} summaries, not {}", again.checkpoints.len(), chosen.len())),
         })
+    }
+
+    /// What was decided for the contexts of a thread's runs, the last first; at least one and at most 50 are listed.
+    pub fn decisions(&self, thread: &StreamId, limit: usize) -> Result<Vec<(u64, SelectionDecided)>> {
+        self.thread_summary(thread)?;
+        let marks = self.ledger.marks(&in_stream(thread), &MarkKey::RunDecided(String::new()))?;
+        let mut seqs: Vec<u64> = marks.into_iter().filter_map(|(_, seq)| seq.parse().ok()).collect();
+        seqs.sort_unstable_by(|a, b| b.cmp(a));
+        seqs.truncate(limit.clamp(1, DECISIONS_MAX));
+        let mut decisions = Vec::new();
+        for seq in seqs {
+            if let ContinuityBody::SelectionDecided(decision) = self.said_at(thread, seq)? {
+                decisions.push((seq, decision));
+            }
+        }
+        Ok(decisions)
     }
 
     /// What was decided for a run, and at which seq.
