@@ -129,7 +129,7 @@ impl Store {
     }
 
     pub(crate) fn handoff_bundle(&self, artifact: &ArtifactId) -> Result<HandoffBundle> {
-        let bundle = HandoffBundle::parse(&self.get_small(artifact)?);
+        let bundle = HandoffBundle::parse(&self.get_document(artifact)?);
         Ok(bundle.map_err(|detail| ThreadError::NotASummary {
             artifact: artifact.to_string(),
             expected: "handoff bundle",

@@ -7,6 +7,7 @@ mod inputs;
 mod retrieve;
 #[cfg(test)]
 mod tests;
+mod within;
 
 use enjamb_core::compile::{ActorRoles, Bundle, COMPILER_ID, Choice, Compiler, Provenance, Source, Strategy};
 use enjamb_core::compile::{BUNDLE_SCHEMA, RetrievalResults, cut_point};

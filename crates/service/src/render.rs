@@ -36,7 +36,7 @@ impl Store {
         if len > SHOWN_BYTES_MAX as u64 && !is_retrieval(item) {
             return Ok(Shown::Bytes(len));
         }
-        Ok(shown_as(item, self.get_small(&id)?))
+        Ok(shown_as(item, self.get_document(&id)?))
     }
 }
 

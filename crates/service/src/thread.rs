@@ -249,3 +249,35 @@ pub(crate) fn run_spawned(run: &str, message: &str, by: &Actor) -> Body {
     }
     .into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Env;
+
+    #[test]
+    fn all_who_ask_for_a_workspaces_thread_at_once_get_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let given: Vec<_> = std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| store.ensure_thread("/w", None).unwrap())).collect();
+            asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(given.iter().all(|(thread, _)| *thread == given[0].0), "{given:?}");
+        assert_eq!(given.iter().filter(|(_, made)| *made).count(), 1);
+        assert_eq!(store.threads().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_branch_is_not_the_thread_of_its_workspace() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let first = store.create_thread("/w", None).unwrap();
+        let head = enjamb_core::thread::Selector::Head;
+        store.branch_thread(&first, &head, None, &Actor::default()).unwrap();
+        assert_eq!(store.ensure_thread("/w", None).unwrap(), (first.clone(), false));
+        store.archive_thread(&first, true, &Actor::default()).unwrap();
+        let (own, made) = store.ensure_thread("/w", None).unwrap();
+        assert!(made && own != first, "what was put away is not gone on with");
+    }
+}

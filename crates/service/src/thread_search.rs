@@ -1,7 +1,7 @@
 //! Looking over all threads at once: what was said, which files were touched, and how threads hang together.
 
 use enjamb_core::frame::{Body, ContinuityBody, Frame, RawFrame};
-use enjamb_core::{StreamId, StreamKind};
+use enjamb_core::{StreamId, limits};
 use enjamb_ledger::Ledger;
 
 use crate::{Result, Store};
@@ -46,27 +46,31 @@ impl Store {
         let wanted = Wanted::of(query);
         let mut hits = Vec::new();
         self.each_thread_frame(&mut |frame| hits.extend(wanted.hit(frame)))?;
-        hits.reverse();
+        hits.sort_by(|a: &ThreadHit, b| (b.at_ms, &a.thread, b.seq).cmp(&(a.at_ms, &b.thread, a.seq)));
         hits.truncate(limit);
         Ok(hits)
     }
 
-    /// Every link between threads, in the order of the log.
+    /// Every link between threads, by the thread that goes on or refers.
     pub fn thread_edges(&self) -> Result<Vec<ThreadEdge>> {
         let mut edges = Vec::new();
         self.each_thread_frame(&mut |frame| edges.extend(edge(frame)))?;
         Ok(edges)
     }
 
+    /// Every frame of every thread, thread by thread.
     fn each_thread_frame(&self, visit: &mut dyn FnMut(&Frame)) -> Result<()> {
-        self.ledger.each_frame(1, &mut |_, record| {
-            if record.stream.kind == StreamKind::Continuity
-                && let Ok(frame) = RawFrame::parse(record.json.clone()).and_then(|raw| raw.decode())
-            {
-                visit(&frame);
+        for summary in self.all_threads()? {
+            let mut next = 0;
+            while next < summary.next_seq {
+                let frames = self.ledger.frames(&summary.stream, next, limits::PAGE_ROWS_MAX)?;
+                let Some(last) = frames.last() else { break };
+                next = last.seq + 1;
+                for frame in frames {
+                    visit(&RawFrame::parse(frame.json)?.decode()?);
+                }
             }
-            Ok(true)
-        })?;
+        }
         Ok(())
     }
 }

@@ -56,10 +56,8 @@ impl Strategy {
     pub const fn summaries_max(self) -> usize {
         match self {
             Self::Recent => 0,
-            Self::Summaries => 1,
-            Self::Hierarchical | Self::Lineage | Self::TokenBudget | Self::Retrieval | Self::ActorRoles => {
-                SUMMARY_REFS_MAX
-            }
+            Self::Summaries | Self::TokenBudget => 1,
+            Self::Hierarchical | Self::Lineage | Self::Retrieval | Self::ActorRoles => SUMMARY_REFS_MAX,
         }
     }
 }

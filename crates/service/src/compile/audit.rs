@@ -27,7 +27,7 @@ pub struct Audit {
 impl Store {
     /// Reads a bundle.
     pub fn bundle(&self, artifact: &ArtifactId) -> Result<Bundle> {
-        let parsed = Bundle::parse(&self.get_small(artifact)?);
+        let parsed = Bundle::parse(&self.get_document(artifact)?);
         Ok(parsed.map_err(|error| match error {
             BundleError::Malformed(detail) => ThreadError::NotABundle { artifact: *artifact, detail },
             BundleError::UnknownItem { index, type_name } => ThreadError::UnknownItem { index, type_name },

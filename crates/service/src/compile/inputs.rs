@@ -164,7 +164,7 @@ impl Store {
             detail,
         };
         let artifact: ArtifactId = id.parse().map_err(|_| not("it is not an artifact's id".into()))?;
-        Ok(Summary::parse(&self.get_small(&artifact)?).map_err(not)?)
+        Ok(Summary::parse(&self.get_document(&artifact)?).map_err(not)?)
     }
 }
 

@@ -396,3 +396,17 @@ fn what_is_like_the_message_is_found_recorded_and_referred_to() {
     let again = lab.compile(&thread, Compile { dry_run: true, ..request });
     assert_eq!(again.retrieved.unwrap().0.results[0].message_id, found);
 }
+
+#[test]
+fn a_budget_takes_the_furthest_summary_if_it_leaves_room_for_messages() {
+    let (lab, thread) = lab();
+    (1..=30).for_each(|at| drop(lab.post(&thread, &format!("message number {at:02} of some"))));
+    lab.summarise(&thread, 10, "cumulative_v1", false);
+    lab.summarise(&thread, 20, "cumulative_v1", false);
+    let roomy = lab.compile(&thread, Compile { dry_run: true, ..within(1_000) });
+    let texts = said(&roomy);
+    assert_eq!((texts[0].as_str(), texts.len()), ("compaction checkpoint to_seq=20", 11));
+    assert_eq!(roomy.choice.checkpoints.len(), 1);
+    let tight = lab.compile(&thread, Compile { dry_run: true, ..within(40) });
+    assert!(said(&tight).iter().all(|text| text.starts_with("message number")), "{:?}", said(&tight));
+}
