@@ -136,6 +136,12 @@ impl Store {
     fn anchor(&self, thread: &StreamId, request: &Compile) -> Result<MessageAt> {
         let head = self.thread_head(thread)?;
         let of_run = request.run.as_deref().map(|run| self.message_of_run(thread, run)).transpose()?;
+        if let (Some(message), Some(own)) = (&request.message, &of_run)
+            && message != own
+        {
+            let (text, expected) = (message.clone(), "the message that the run was spawned for, or none");
+            return Err(ServiceError::Invalid { what: "message", text, expected });
+        }
         match request.message.clone().or(of_run) {
             Some(id) => Ok(MessageAt { seq: self.message_seq(thread, &id)?, id }),
             None => {
@@ -219,7 +225,11 @@ impl Store {
             bundle,
             bytes,
             limits: inputs.limits(),
-            choice: Choice { reason: inputs.reason(), ..inputs.choice },
+            choice: Choice {
+                reason: inputs.reason(),
+                resets: [inputs.choice.resets, composed.resets].concat(),
+                ..inputs.choice
+            },
             candidates: composed.candidates,
             retrieved,
             decided_seq: None,
@@ -250,22 +260,27 @@ fn is_taken(error: &ServiceError) -> bool {
     matches!(refusal.rule, Rule::SelectionAfterCompiled | Rule::RunEnded)
 }
 
-/// Refuses what no thread could make right.
+/// Refuses what no thread could make right, and what the seed's strategies have no place for.
 fn check(request: &Compile) -> Result<()> {
-    let wants = |what, expected| Err(ServiceError::Invalid { what, text: "missing".into(), expected });
-    let extras = !request.files.is_empty() || !request.artifacts.is_empty();
-    match request.strategy {
-        Some(Strategy::TokenBudget) if request.budget.is_none() => wants("budget", "a number of tokens"),
-        Some(Strategy::ActorRoles) if request.roles.is_empty() => wants("role", "at least one ACTOR=ROLE"),
-        None | Some(Strategy::Recent | Strategy::Summaries | Strategy::Hierarchical) if extras => {
-            Err(ServiceError::Invalid {
-                what: "strategy",
-                text: request.strategy.map_or("auto", Strategy::id).into(),
-                expected: "one of our own when files or artifacts are given: the seed's hold summaries and messages only",
-            })
-        }
-        _ => request.files.iter().try_for_each(|(path, bytes)| check_file(path, bytes)),
+    let invalid = |what, text: &str, expected| Err(ServiceError::Invalid { what, text: text.into(), expected });
+    let name = request.strategy.map_or("auto", Strategy::id);
+    let is_bounded = request.strategy == Some(Strategy::TokenBudget);
+    let is_seeds =
+        matches!(request.strategy, None | Some(Strategy::Recent | Strategy::Summaries | Strategy::Hierarchical));
+    let extras = !request.files.is_empty() || !request.artifacts.is_empty() || !request.roles.is_empty();
+    if is_bounded && request.budget.is_none() {
+        return invalid("budget", "none", "a number of tokens");
     }
+    if !is_bounded && request.budget.is_some() {
+        return invalid("strategy", name, "token_budget_v1 when a budget is given");
+    }
+    if request.strategy == Some(Strategy::ActorRoles) && request.roles.is_empty() {
+        return invalid("role", "none", "at least one ACTOR=ROLE");
+    }
+    if is_seeds && extras {
+        return invalid("strategy", name, "one of our own when files, artifacts or roles are given");
+    }
+    request.files.iter().try_for_each(|(path, bytes)| check_file(path, bytes))
 }
 
 fn check_file(path: &str, bytes: &[u8]) -> Result<()> {

@@ -190,6 +190,9 @@ impl Compact {
 
 /// A thread by its id, else a commit by its words.
 pub fn target(store: &Store, text: &str) -> Result<Target> {
+    if text.starts_with("ctx-") || text.starts_with('@') {
+        return Ok(Target::Chain(store.revision(text)?));
+    }
     let unknown = match store.resolve_thread(text) {
         Ok(thread) => return Ok(Target::Thread(thread)),
         Err(unknown @ (ServiceError::Unknown { .. } | ServiceError::Stream(_))) => unknown,

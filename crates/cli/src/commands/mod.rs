@@ -210,7 +210,8 @@ impl Context<'_> {
     }
 
     pub fn actor(&self) -> Actor {
-        Actor { actor_id: self.global.actor.clone(), origin: self.global.origin.clone() }
+        let or = |given: &str, other: &str| if given.is_empty() { other.to_owned() } else { given.to_owned() };
+        Actor { actor_id: or(&self.global.actor, "user"), origin: or(&self.global.origin, "cli") }
     }
 }
 

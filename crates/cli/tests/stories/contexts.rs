@@ -162,6 +162,9 @@ fn what_cannot_be_compiled_or_rendered_is_refused_and_nothing_is_written() {
     refused(&["compile", &id, "--strategy", "token_budget_v1"], 2, "bad-request", "budget");
     refused(&["compile", &id, "--budget", "1"], 2, "budget-too-small", "1 tokens");
     refused(&["compile", &id, "--budget", "9", "--counted-by", "feel"], 2, "bad-request", "feel");
+    let recent = ["compile", &id, "--strategy", "recent_messages_v1"];
+    refused(&[&recent[..], &["--role", "user=system"]].concat(), 2, "bad-request", "recent_messages_v1");
+    refused(&[&recent[..], &["--budget", "90"]].concat(), 2, "bad-request", "token_budget_v1");
     refused(&["compile", &id, "--role", "bob=tool"], 2, "bad-request", "bob=tool");
     refused(&["compile", "--audit", &newer], 2, "unknown-item", "item 1 of the bundle has the type \"dream\"");
     refused(&["render", &newer], 2, "unknown-item", "dream");

@@ -3,13 +3,15 @@
 use enjamb_core::compile::{
     Checkpoint, Item, RECENT_MESSAGES_LIMIT, RETRIEVAL_MIME, Shown, Strategy, Turn, say, summary_item, turn_items,
 };
-use enjamb_core::{ArtifactId, StreamId, StreamKind};
+use enjamb_core::frame::Reset;
+use enjamb_core::{ArtifactId, Json, StreamId, StreamKind};
 use enjamb_formats::TokenCounting;
 use enjamb_ledger::{Ledger, NewArtifact};
+use serde_json::{Value, json};
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, is_absent};
 use crate::render::shown_as;
-use crate::{Result, Store};
+use crate::{Result, ServiceError, Store};
 
 /// Ancestors that a lineage goes back over.
 const ANCESTORS_MAX: usize = 64;
@@ -32,6 +34,8 @@ pub(super) struct Composed {
     pub(super) candidates: Vec<ContextCandidate>,
     /// Bytes that items refer to and that are not stored yet.
     pub(super) artifacts: Vec<NewArtifact>,
+    /// What should have been in and could not be had.
+    pub(super) resets: Vec<Reset>,
 }
 
 impl Store {
@@ -88,7 +92,11 @@ impl Composer<'_> {
                 break;
             }
             let parent = StreamId::new(StreamKind::Continuity, origin.thread)?;
-            if left == 0 || self.store.ledger.stream(&parent)?.is_none() {
+            if left == 0 {
+                break;
+            }
+            if self.store.ledger.stream(&parent)?.is_none() {
+                self.out.resets.push(reset("lineage", "parent_unavailable", json!({"thread_id": parent.id})));
                 break;
             }
             (at, upto, after) = (parent, origin.seq, None);
@@ -104,8 +112,17 @@ impl Composer<'_> {
 
     fn handed_over(&mut self, artifact: Option<String>) -> Result<()> {
         let Some(artifact_id) = artifact else { return Ok(()) };
-        let id = artifact_id.parse()?;
-        let bundle = self.store.handoff_bundle(&id)?;
+        let found =
+            artifact_id.parse().map_err(ServiceError::from).and_then(|id| Ok((id, self.store.handoff_bundle(&id)?)));
+        let (id, bundle) = match found {
+            Ok(found) => found,
+            Err(error) if is_absent(&error) => {
+                let reference = json!({"artifact_id": artifact_id});
+                self.out.resets.push(reset("handoff_bundle", "handoff_artifact_unavailable", reference));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let item = Item::HandoffBundleRef { artifact_id };
         let tokens = self.tokens(&say(&item, &Shown::Handoff(bundle)).content);
         let (source, reason) = (id.to_string(), "handed over by the thread before".to_owned());
@@ -211,6 +228,16 @@ impl Composer<'_> {
 
     pub(super) fn tokens(&self, text: &str) -> u64 {
         self.counting.map_or(0, |counting| counting.count(text))
+    }
+}
+
+fn reset(input: &str, reason: &str, reference: Value) -> Reset {
+    Reset {
+        input: input.into(),
+        action: "skipped".into(),
+        reason: reason.into(),
+        reference: Some(Json::from(reference)),
+        extra: Vec::new(),
     }
 }
 

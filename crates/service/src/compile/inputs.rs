@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Budget, Compile};
 use crate::timeline::{CheckpointAt, MessageAt};
-use crate::{Result, Store, ThreadError};
+use crate::{Result, ServiceError, Store, ThreadError};
 
 /// Everything that the items of a bundle follow from, besides what the log says up to the cut.
 #[derive(Clone, Debug)]
@@ -226,13 +226,14 @@ impl Chooser<'_> {
     }
 }
 
-fn is_absent(error: &crate::ServiceError) -> bool {
-    use crate::ServiceError;
+/// Whether what was looked for is not there, or is something else.
+pub(super) fn is_absent(error: &ServiceError) -> bool {
     matches!(
         error,
         ServiceError::Thread(ThreadError::NotASummary { .. })
             | ServiceError::Ledger(LedgerError::NoArtifact(_))
             | ServiceError::Unknown { .. }
+            | ServiceError::Id(_)
     )
 }
 
@@ -246,7 +247,7 @@ fn seen(at: &CheckpointAt) -> Checkpoint {
 }
 
 impl Choosing for Chooser<'_> {
-    type Error = crate::ServiceError;
+    type Error = ServiceError;
 
     fn cumulative(&mut self, upto: u64) -> Result<Option<Checkpoint>> {
         self.first(upto, &mut |chooser, at| Ok(at.checkpoint.summary_kind == CUMULATIVE && chooser.is_readable(at)?))

@@ -410,3 +410,54 @@ fn a_budget_takes_the_furthest_summary_if_it_leaves_room_for_messages() {
     let tight = lab.compile(&thread, Compile { dry_run: true, ..within(40) });
     assert!(said(&tight).iter().all(|text| text.starts_with("message number")), "{:?}", said(&tight));
 }
+
+#[test]
+fn an_ancestor_that_is_not_here_is_a_reset() {
+    let (lab, _) = lab();
+    let branched = |id: &str, relation: Body| {
+        let stream = StreamId::new(StreamKind::Continuity, id).unwrap();
+        let bodies = [crate::thread::created("/w", None), relation];
+        lab.store.append_bodies(&stream, &bodies, Vec::new()).unwrap();
+        lab.post(&stream, "here");
+        lab.compile(&stream, Compile { strategy: Some(Strategy::Lineage), ..Compile::default() })
+    };
+    let (actor_id, origin) = (String::from("a"), String::from("o"));
+    let branch = enjamb_core::frame::Branched {
+        parent_thread_id: "elsewhere".into(),
+        parent_seq: 3,
+        parent_message_id: None,
+        actor_id: actor_id.clone(),
+        origin: origin.clone(),
+    };
+    let compiled = branched("b", branch.into());
+    assert_eq!(
+        (said(&compiled), compiled.choice.resets[0].reason.as_str()),
+        (vec!["here".to_owned()], "parent_unavailable")
+    );
+    for lost in ["0".repeat(64), "no id".into()] {
+        let handoff = enjamb_core::frame::HandoffCreated {
+            from_thread_id: "elsewhere".into(),
+            from_seq: 3,
+            from_message_id: None,
+            summary_artifact_id: Some(lost.clone()),
+            summary_markdown: None,
+            actor_id: actor_id.clone(),
+            origin: origin.clone(),
+        };
+        let compiled = branched(&format!("h{}", lost.len()), handoff.into());
+        assert_eq!(compiled.choice.resets[0].reason, "handoff_artifact_unavailable");
+        assert!(lab.store.audit(&compiled.artifact).unwrap().differences.is_empty());
+    }
+}
+
+#[test]
+fn a_run_has_its_own_message() {
+    let (lab, thread) = lab();
+    let (first, second) = (lab.post(&thread, "one"), lab.post(&thread, "two"));
+    lab.store.append_bodies(&thread, &[run_spawned("r", &first, &by())], Vec::new()).unwrap();
+    let of = |message: &str| Compile { run: Some("r".into()), message: Some(message.into()), ..Compile::default() };
+    assert_eq!(lab.store.compile(&thread, &of(&second), &by()).unwrap_err().code(), "bad-request");
+    assert_eq!(said(&lab.compile(&thread, of(&first))), ["one"]);
+    lab.answer(&thread, &first, "r", "done");
+    assert_eq!(lab.store.compile(&thread, &of(&first), &by()).unwrap_err().code(), "run-ended");
+}
