@@ -2,7 +2,9 @@
 
 mod auto;
 mod chain;
+mod jobs;
 mod manual;
+mod schedule;
 mod status;
 mod summarizer;
 #[cfg(test)]
@@ -14,9 +16,10 @@ use enjamb_core::frame::{CompactionCheckpointCreated, PlannedCut};
 use enjamb_core::order::MarkKey;
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact};
 
-pub use auto::{AutoCompact, AutoCompacted, Scheduled};
+pub use auto::{AutoCompact, AutoCompacted};
 pub use chain::{ChainCompact, ChainCompacted, ChainSummary};
 pub use manual::ManualCompact;
+pub use schedule::{Policy as SchedulePolicy, Scheduled};
 pub use status::{CompactionStatus, JobView};
 pub use summarizer::Summarizer;
 

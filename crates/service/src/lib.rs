@@ -41,7 +41,7 @@ pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::Note;
 pub use compact::{
     AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
-    CutPoints, JobView, ManualCompact, Scheduled, Summarizer,
+    CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, Summarizer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use cursor::{CursorFilter, CursorView};

@@ -3,7 +3,9 @@
 use clap::{Args, Subcommand};
 use enjamb_core::compact::STRIDE_DEFAULT;
 use enjamb_core::{CommitId, StreamId};
-use enjamb_service::{AutoCompact, ChainCompact, ChainSummary, ManualCompact, ServiceError, Store, Summarizer};
+use enjamb_service::{
+    AutoCompact, ChainCompact, ChainSummary, ManualCompact, SchedulePolicy, ServiceError, Store, Summarizer,
+};
 use serde_json::json;
 
 use super::Context;
@@ -235,7 +237,8 @@ impl Verb {
             Self::Schedule { thread, stride, max_new, allow_inflight, no_execute, dry_run } => {
                 let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer: Summarizer::Rule };
                 let thread = store.resolve_thread(&thread)?;
-                let done = store.compact_schedule(&thread, &request, !allow_inflight, !no_execute, &context.actor())?;
+                let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
+                let done = store.compact_schedule(&thread, &request, policy, &context.actor())?;
                 if context.ui.is_json() {
                     context.ui.json("compact_schedule", scheduled_json(&thread, &done))?;
                 } else {

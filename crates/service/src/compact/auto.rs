@@ -1,16 +1,14 @@
 //! Summaries by jobs: planned, spawned, written and ended, each step a frame.
 
 use enjamb_core::StreamId;
-use enjamb_core::compact::{JOB_RESULT_SCHEMA, JOB_SCHEMA, schedule_policy, stride_rule};
+use enjamb_core::compact::{JOB_RESULT_SCHEMA, JOB_SCHEMA, stride_rule};
 use enjamb_core::compile::{CUMULATIVE, Coverage, ProducedBy, SUMMARY_SCHEMA, Summary, SummaryProvenance};
-use enjamb_core::frame::{Body, CompactionScheduleDecided, ContinuityBody, JobEnded, JobSpawned, Json, PlannedCut};
-use enjamb_core::order::MarkKey;
-use enjamb_ledger::{Batch, Ledger};
+use enjamb_core::frame::{Body, JobEnded, JobSpawned, Json, PlannedCut};
 use serde_json::{Value, json};
 
 use super::summarizer::COMMAND_JOB;
 use super::{CheckpointView, Summarizer, checkpoint_body};
-use crate::{Actor, Result, Store, ThreadError};
+use crate::{Actor, Result, Store};
 
 /// How far a job goes.
 #[derive(Clone, Debug)]
@@ -32,24 +30,13 @@ pub struct AutoCompacted {
     pub error: Option<String>,
 }
 
-/// What was decided about a job, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scheduled {
-    /// `noop`, `dry_run`, `skipped_inflight`, `scheduled`, `completed` or `failed`.
-    pub decision: &'static str,
-    pub policy_id: String,
-    pub decision_id: Option<String>,
-    pub inflight_job_id: Option<String>,
-    pub done: AutoCompacted,
-}
-
 /// A job as it was spawned.
-struct Job {
-    id: String,
-    kind: String,
-    stride: u64,
-    planned: Vec<PlannedCut>,
-    summarizer: Summarizer,
+pub(super) struct Job {
+    pub(super) id: String,
+    pub(super) kind: String,
+    pub(super) stride: u64,
+    pub(super) planned: Vec<PlannedCut>,
+    pub(super) summarizer: Summarizer,
 }
 
 impl Store {
@@ -64,89 +51,13 @@ impl Store {
         self.work(thread, &job, by)
     }
 
-    fn job_of(&self, request: &AutoCompact, planned: Vec<PlannedCut>) -> Job {
+    pub(super) fn job_of(&self, request: &AutoCompact, planned: Vec<PlannedCut>) -> Job {
         let (stride, summarizer) = (request.stride, request.summarizer.clone());
         Job { id: self.env.new_id(), kind: summarizer.job_kind().into(), stride, planned, summarizer }
     }
 
-    /// Decides by policy whether a job is to run, records the decision, and runs it if `execute`.
-    pub fn compact_schedule(
-        &self,
-        thread: &StreamId,
-        request: &AutoCompact,
-        block_on_inflight: bool,
-        execute: bool,
-        by: &Actor,
-    ) -> Result<Scheduled> {
-        let (points, planned) = self.planned_cuts(thread, request.stride, request.new_max)?;
-        let new_max = request.new_max.clamp(1, enjamb_core::compact::CUTS_MAX as u32);
-        let policy_id = schedule_policy(request.stride, new_max, block_on_inflight);
-        let mut answer = Scheduled {
-            decision: if planned.is_empty() { "noop" } else { "dry_run" },
-            policy_id: policy_id.clone(),
-            decision_id: None,
-            inflight_job_id: None,
-            done: noop(planned.clone()),
-        };
-        if planned.is_empty() || request.dry_run {
-            return Ok(answer);
-        }
-        let inflight = if block_on_inflight { self.inflight_job(thread)? } else { None };
-        let job = self.job_of(request, planned.clone());
-        let decided = |job: Option<&Job>, reason: Option<Value>, id: &str| CompactionScheduleDecided {
-            decision_id: id.to_owned(),
-            policy_id: policy_id.clone(),
-            decision: if job.is_some() { "scheduled" } else { "skipped_inflight" }.into(),
-            execute,
-            stride_messages: request.stride,
-            max_new_checkpoints: new_max,
-            block_on_inflight,
-            message_count: points.messages,
-            cut_rule_id: points.rule.clone(),
-            planned: planned.clone(),
-            job_id: job.map(|job| job.id.clone()),
-            job_kind: job.map(|job| job.kind.clone()),
-            reason: reason.map(Json::from),
-            actor_id: by.actor_id.clone(),
-            origin: by.origin.clone(),
-        };
-        let id = self.env.new_id();
-        answer.decision_id = Some(id.clone());
-        if let Some(running) = inflight {
-            let reason = json!({"kind": "inflight_job", "job_id": running});
-            self.record_decision(thread, None, decided(None, Some(reason), &id))?;
-            answer.decision = "skipped_inflight";
-            answer.inflight_job_id = Some(running);
-            return Ok(answer);
-        }
-        self.record_decision(thread, Some(spawned(&job, by)), decided(Some(&job), None, &id))?;
-        answer.decision = "scheduled";
-        answer.done.job_id = Some(job.id.clone());
-        if execute {
-            answer.done = self.work(thread, &job, by)?;
-            answer.decision = answer.done.status;
-        }
-        Ok(answer)
-    }
-
-    /// The job first, so that the decision can name it; both in one batch. The frame's id is the decision's.
-    fn record_decision(
-        &self,
-        thread: &StreamId,
-        spawned: Option<Body>,
-        decision: CompactionScheduleDecided,
-    ) -> Result<()> {
-        let id = decision.decision_id.clone();
-        let mut frames = spawned.iter().map(|body| self.frame_of(thread, body)).collect::<Result<Vec<_>>>()?;
-        let mut decided = self.frame_of(thread, &decision.into())?;
-        decided.id = id;
-        frames.push(decided);
-        self.ledger.append(Batch { frames, ..Batch::default() })?;
-        Ok(())
-    }
-
     /// Makes the cuts of a job, the nearest first so that each goes on from the one before, and ends it.
-    fn work(&self, thread: &StreamId, job: &Job, by: &Actor) -> Result<AutoCompacted> {
+    pub(super) fn work(&self, thread: &StreamId, job: &Job, by: &Actor) -> Result<AutoCompacted> {
         let mut cuts = job.planned.clone();
         cuts.sort_by_key(|cut| cut.to_seq);
         let mut created = Vec::new();
@@ -194,62 +105,6 @@ impl Store {
         let body = checkpoint_body(self.env.new_id(), &stride_rule(job.stride), artifact.id.to_hex(), to, by);
         self.record_checkpoint(thread, vec![artifact], body)
     }
-
-    /// Runs a job that was spawned and left: what it has made already is not made again.
-    pub fn run_job(
-        &self,
-        thread: &StreamId,
-        job_id: &str,
-        summarizer: Summarizer,
-        by: &Actor,
-    ) -> Result<AutoCompacted> {
-        let spawned = self.open_job(thread, job_id)?;
-        let details = spawned.details.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok());
-        let unknown = || ThreadError::UnknownJobKind { job: job_id.to_owned(), kind: spawned.job_kind.clone() };
-        let known = is_summarizer(&spawned.job_kind);
-        let details = details.filter(|details| known && details["schema"] == JOB_SCHEMA).ok_or_else(unknown)?;
-        let stride = details["stride_messages"].as_u64().ok_or_else(unknown)?;
-        let planned: Vec<PlannedCut> = serde_json::from_str(&details["planned"].to_string()).map_err(|_| unknown())?;
-        let mut left = Vec::new();
-        for cut in planned {
-            if self.cut_point(thread, cut.target_message_ordinal)?.checkpoint_id.is_none() {
-                left.push(cut);
-            }
-        }
-        let kind = spawned.job_kind;
-        self.work(thread, &Job { id: job_id.to_owned(), kind, stride, planned: left, summarizer }, by)
-    }
-
-    /// Ends a job that was spawned and will not be run.
-    pub fn cancel_job(&self, thread: &StreamId, job_id: &str, by: &Actor) -> Result<()> {
-        let spawned = self.open_job(thread, job_id)?;
-        let body = JobEnded {
-            job_id: job_id.to_owned(),
-            job_kind: spawned.job_kind,
-            status: "cancelled".into(),
-            result: None,
-            error: None,
-            actor_id: by.actor_id.clone(),
-            origin: by.origin.clone(),
-        };
-        self.append_bodies(thread, &[body.into()], Vec::new()).map(drop)
-    }
-
-    /// A job that was spawned and has not ended.
-    fn open_job(&self, thread: &StreamId, job_id: &str) -> Result<JobSpawned> {
-        self.thread_summary(thread)?;
-        let (id, name) = (thread.id.clone(), job_id.to_owned());
-        let Some(seq) = self.seq_of(thread, &MarkKey::JobSpawned(name.clone()))? else {
-            return Err(ThreadError::UnknownJob { thread: id, job: name }.into());
-        };
-        if self.seq_of(thread, &MarkKey::JobEnded(name.clone()))?.is_some() {
-            return Err(ThreadError::JobEnded { thread: id, job: name }.into());
-        }
-        match self.said_at(thread, seq)? {
-            ContinuityBody::JobSpawned(spawned) => Ok(spawned),
-            _ => Err(ThreadError::UnknownJob { thread: id, job: name }.into()),
-        }
-    }
 }
 
 /// Whether a job writes summaries.
@@ -257,11 +112,11 @@ pub(super) fn is_summarizer(kind: &str) -> bool {
     kind == Summarizer::Rule.job_kind() || kind == COMMAND_JOB
 }
 
-fn noop(planned: Vec<PlannedCut>) -> AutoCompacted {
+pub(super) fn noop(planned: Vec<PlannedCut>) -> AutoCompacted {
     AutoCompacted { status: "noop", job_id: None, planned, created: Vec::new(), error: None }
 }
 
-fn spawned(job: &Job, by: &Actor) -> Body {
+pub(super) fn spawned(job: &Job, by: &Actor) -> Body {
     let details = json!({
         "schema": JOB_SCHEMA, "cut_rule_id": stride_rule(job.stride), "stride_messages": job.stride,
         "planned": job.planned.iter().map(planned_json).collect::<Vec<_>>(),

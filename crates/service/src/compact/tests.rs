@@ -61,7 +61,8 @@ impl Lab {
     }
 
     fn schedule(&self, block: bool, execute: bool) -> Scheduled {
-        self.store.compact_schedule(&self.thread, &auto(2, 1), block, execute, &by()).unwrap()
+        let policy = SchedulePolicy { block_on_inflight: block, execute };
+        self.store.compact_schedule(&self.thread, &auto(2, 1), policy, &by()).unwrap()
     }
 
     fn refused<T>(&self, act: impl FnOnce(&Store, &StreamId) -> crate::Result<T>, code: &str) {
@@ -335,4 +336,15 @@ fn what_a_threads_summary_lost_is_counted() {
     lab.store.compact_by_hand(&lab.thread, &words, &by()).unwrap();
     let (_, score) = lab.store.thread_loss(&lab.thread).unwrap();
     assert_eq!((score.percent, score.lost.len(), score.lost[0].fact.as_str()), (66, 1, "cap_retries"));
+}
+
+#[test]
+fn of_all_who_schedule_at_once_one_starts_a_job() {
+    let lab = lab(2);
+    let decisions: Vec<_> = std::thread::scope(|scope| {
+        let deciding: Vec<_> = (0..6).map(|_| scope.spawn(|| lab.schedule(true, false).decision)).collect();
+        deciding.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(decisions.iter().filter(|decision| **decision == "scheduled").count(), 1, "{decisions:?}");
+    assert_eq!(decisions.iter().filter(|decision| **decision == "skipped_inflight").count(), 5, "{decisions:?}");
 }
