@@ -157,12 +157,27 @@ fn is_said(category: Category, fact: &str, summary: &str, said: &BTreeSet<String
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn facts(text: &str) -> Vec<String> {
         let mut set = FactSet::default();
         set.add(text, true);
         set.0.into_iter().map(|(category, fact)| format!("{}: {fact}", category.as_str())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_summed_up_and_scored(text in "(\\PC|\n|İ|`|#|/|\\.){0,60}", actor in "\\PC{0,5}") {
+            let mut set = FactSet::default();
+            set.add(&text, true);
+            prop_assert_eq!(score(&set, &text).percent, 100, "a text loses nothing against itself");
+            let mut delta = crate::compact::Delta::default();
+            delta.add(&actor, &text);
+            let none = BTreeSet::new();
+            prop_assert!(crate::compact::chain_markdown("t", Some(&text), &delta, &none, &none).chars().count() <= 20_000);
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ mod role_name {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use sha2::{Digest, Sha256};
 
     use super::*;
@@ -218,6 +219,16 @@ mod tests {
             let item: Item = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&item).unwrap(), text);
             assert!(text.contains(item.type_name()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_like_a_bundle_makes_the_reader_panic(at in any::<prop::sample::Index>(), text in "[\\[\\]{}\",:a-z0-9]{0,9}") {
+            let whole = String::from_utf8(example().to_bytes()).unwrap();
+            let cut = at.index(whole.len());
+            let _ = Bundle::parse(format!("{}{text}{}", &whole[..cut], &whole[cut..]).as_bytes());
+            let _ = Bundle::parse(text.as_bytes());
         }
     }
 

@@ -135,9 +135,7 @@ impl Store {
         let at = self.base_of(thread, u64::MAX)?.ok_or_else(none)?;
         let summary = self.summary_artifact(&at.checkpoint.summary_artifact_id)?;
         let mut facts = FactSet::default();
-        for (_, content) in self.said_upto(thread, None, at.checkpoint.to_seq)? {
-            facts.add(&content, true);
-        }
+        self.each_said(thread, None, at.checkpoint.to_seq, &mut |_, content| facts.add(content, true))?;
         let score = score(&facts, &summary.summary_markdown);
         Ok((CheckpointView::of(&at.checkpoint), score))
     }

@@ -76,29 +76,36 @@ impl Store {
         cut: &PlannedCut,
         summarizer: &Summarizer,
     ) -> Result<Written> {
+        self.check_cut(thread, cut)?;
         let base = self.summary_base(thread, cut.to_seq)?;
-        let messages = self.messages_between(thread, base.after, cut)?;
-        let base_id = base.artifact.as_deref();
         let markdown = match summarizer {
-            Summarizer::Rule => {
-                let mut delta = Delta::default();
-                messages.iter().for_each(|(actor, content)| delta.add(actor, content));
-                let rule = stride_rule(stride);
-                let heading = Heading {
-                    thread_id: &thread.id,
-                    cut_rule_id: &rule,
-                    stride_messages: stride,
-                    target_message_ordinal: cut.target_message_ordinal,
-                    to_seq: cut.to_seq,
-                    to_message_id: &cut.to_message_id,
-                    base_summary_artifact_id: base_id,
-                    basis_note: base.note.as_deref(),
-                };
-                summary_markdown(&heading, base.markdown.as_deref(), &delta)
+            Summarizer::Rule => self.summary_by_rule(thread, stride, cut, &base)?,
+            Summarizer::Command(command) => {
+                let mut task = SummaryTask { base: base.markdown, messages: Vec::new() };
+                self.each_said(thread, base.after, cut.to_seq, &mut |actor, content| {
+                    task.messages.push((actor.to_owned(), content.to_owned()));
+                })?;
+                shorter(command, &task)?
             }
-            Summarizer::Command(command) => shorter(command, &SummaryTask { base: base.markdown, messages })?,
         };
         Ok(Written { markdown, basis: Basis::of(base.artifact, base.note) })
+    }
+
+    fn summary_by_rule(&self, thread: &StreamId, stride: u64, cut: &PlannedCut, base: &Base) -> Result<String> {
+        let mut delta = Delta::default();
+        self.each_said(thread, base.after, cut.to_seq, &mut |actor, content| delta.add(actor, content))?;
+        let rule = stride_rule(stride);
+        let heading = Heading {
+            thread_id: &thread.id,
+            cut_rule_id: &rule,
+            stride_messages: stride,
+            target_message_ordinal: cut.target_message_ordinal,
+            to_seq: cut.to_seq,
+            to_message_id: &cut.to_message_id,
+            base_summary_artifact_id: base.artifact.as_deref(),
+            basis_note: base.note.as_deref(),
+        };
+        Ok(summary_markdown(&heading, base.markdown.as_deref(), &delta))
     }
 
     fn summary_base(&self, thread: &StreamId, to_seq: u64) -> Result<Base> {
@@ -119,23 +126,23 @@ impl Store {
         })
     }
 
-    /// Messages after `after` up to a cut. The last has to be the one that the cut names.
-    fn messages_between(
+    /// A cut is at the message that it names.
+    fn check_cut(&self, thread: &StreamId, cut: &PlannedCut) -> Result<()> {
+        let there = self.ledger.mark(&in_stream(thread), &MarkKey::Message(cut.to_seq))?;
+        if there.as_ref() == Some(&cut.to_message_id) {
+            return Ok(());
+        }
+        Err(ThreadError::NotAMessage { thread: thread.id.clone(), seq: cut.to_seq }.into())
+    }
+
+    /// Who said what, in the messages with `after < seq <= upto`, in order; a page of frames is in memory at a time.
+    pub(super) fn each_said(
         &self,
         thread: &StreamId,
         after: Option<u64>,
-        cut: &PlannedCut,
-    ) -> Result<Vec<(String, String)>> {
-        let last = self.ledger.mark(&in_stream(thread), &MarkKey::Message(cut.to_seq))?;
-        if last.as_ref() != Some(&cut.to_message_id) {
-            return Err(ThreadError::NotAMessage { thread: thread.id.clone(), seq: cut.to_seq }.into());
-        }
-        self.said_upto(thread, after, cut.to_seq)
-    }
-
-    /// (who, what) of the messages with `after < seq <= upto`, in order.
-    pub(super) fn said_upto(&self, thread: &StreamId, after: Option<u64>, upto: u64) -> Result<Vec<(String, String)>> {
-        let mut messages = Vec::new();
+        upto: u64,
+        visit: &mut dyn FnMut(&str, &str),
+    ) -> Result<()> {
         let mut next = after.map_or(0, |after| after + 1);
         while next <= upto {
             let page = (upto - next + 1).min(limits::PAGE_ROWS_MAX as u64);
@@ -145,11 +152,11 @@ impl Store {
             for frame in frames {
                 let frame = RawFrame::parse(frame.json)?.decode()?;
                 if let Body::Continuity(ContinuityBody::MessageAppended(said)) = frame.body {
-                    messages.push((said.actor_id, said.content));
+                    visit(&said.actor_id, &said.content);
                 }
             }
         }
-        Ok(messages)
+        Ok(())
     }
 }
 

@@ -144,7 +144,17 @@ impl Composer<'_> {
             self.out.candidates.push(summary_candidate(checkpoint, true, tokens));
             self.out.items.push(item);
         }
+        self.passed_over();
         Ok(())
+    }
+
+    /// Summaries that could have been in, but for what the choice says of them.
+    pub(super) fn passed_over(&mut self) {
+        for reset in &self.inputs.choice.resets {
+            let source = reset.reference.as_ref().map_or_else(String::new, |reference| reference.get().to_owned());
+            let (rule, reason) = ("hierarchical_summaries_v1_max_refs", reset.reason.clone());
+            self.out.candidates.push(ContextCandidate { included: false, tokens: 0, rule, source, reason });
+        }
     }
 
     /// What was found that is like the message answered.

@@ -225,6 +225,9 @@ fn a_summary_that_is_lost_is_a_reset_and_strictly_a_failure() {
     let [reset] = decided.resets.as_slice() else { panic!("{:?}", decided.resets) };
     assert_eq!((reset.action.as_str(), reset.reason.as_str()), ("skipped", "summary_artifact_unavailable"));
     assert!(reset.reference.as_ref().unwrap().get().contains(&lost.to_hex()));
+    let explained = lab.dry(&thread, None);
+    let out: Vec<_> = explained.candidates.iter().filter(|it| !it.included).map(|it| it.reason.as_str()).collect();
+    assert_eq!(out, ["summary_artifact_unavailable", "earlier than the last messages"]);
     let strict = Compile { strict: true, ..Compile::default() };
     let error = lab.store.compile(&thread, &strict, &by()).unwrap_err();
     assert!(error.to_string().contains(&lost.to_string()), "{error}");

@@ -96,6 +96,7 @@ impl Composer<'_> {
                 self.out.candidates.push(summary_candidate(checkpoint, false, 0));
             }
         }
+        self.passed_over();
     }
 
     /// Pinned messages up to the cut, in the order of the thread, but for the one answered.
