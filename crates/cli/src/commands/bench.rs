@@ -47,6 +47,11 @@ enum What {
         #[arg(long, default_value_t = 200)]
         times: usize,
     },
+    /// Every frame of a long thread, checked and decoded
+    Replay {
+        #[arg(long, default_value_t = 333_333)]
+        messages: u64,
+    },
 }
 
 impl Bench {
@@ -56,6 +61,7 @@ impl Bench {
             What::Append { frames, n, writers } => append(&store, &read_deltas(frames)?, *n, *writers)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
             What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
+            What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;
         Ok(Exit::Done)

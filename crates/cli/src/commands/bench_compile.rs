@@ -1,9 +1,9 @@
-//! `enjamb bench compile`: what a context costs on a thread of any length.
+//! `enjamb bench compile` and `bench replay`: what a context, and what reading it all, costs on a thread of any length.
 
 use std::time::Instant;
 
 use enjamb_core::frame::{Body, Draft, MessageAppended, RunEnded, RunSpawned};
-use enjamb_core::{StreamId, StreamKind};
+use enjamb_core::{RawFrame, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, NewFrame};
 use enjamb_service::{Actor, Compile, ServiceError, Store};
 use serde_json::{Value, json};
@@ -15,18 +15,7 @@ const TURNS_PER_BATCH: u64 = 300;
 
 /// Fills a thread up to so many messages, each answered, and compiles its context again and again.
 pub fn compile(store: &Store, messages: u64, times: usize) -> Result<Value> {
-    let (thread, _) = store.ensure_thread("/bench", None)?;
-    let began = Instant::now();
-    let mut done = store.thread(&thread)?.messages;
-    while done < messages {
-        let upto = (done + TURNS_PER_BATCH).min(messages);
-        let turns = (done..upto).map(|at| turn(&thread, at)).collect::<std::result::Result<Vec<_>, ServiceError>>()?;
-        store.ledger().append(Batch { frames: turns.into_iter().flatten().collect(), ..Batch::default() })?;
-        done = upto;
-    }
-    let filled = began.elapsed().as_secs_f64();
-    // Folding what was filled in is not what is measured.
-    store.thread(&thread)?;
+    let thread = filled(store, messages)?;
     let request = Compile { dry_run: true, ..Compile::default() };
     let mut latencies = Vec::with_capacity(times);
     for _ in 0..times {
@@ -36,7 +25,40 @@ pub fn compile(store: &Store, messages: u64, times: usize) -> Result<Value> {
     }
     latencies.sort_by(f64::total_cmp);
     let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or(0.0) * 1e6;
-    Ok(json!({"seconds": filled, "n": messages, "p50_us": at(0.5), "p99_us": at(0.99)}))
+    let seconds: f64 = latencies.iter().sum();
+    Ok(json!({"seconds": seconds, "n": times, "messages": messages, "p50_us": at(0.5), "p99_us": at(0.99)}))
+}
+
+/// Fills a thread as [`compile`] does, and reads every frame of it, its place in the chain checked and what it says decoded.
+pub fn replay(store: &Store, messages: u64) -> Result<Value> {
+    let thread = filled(store, messages)?;
+    let began = Instant::now();
+    let mut frames = 0;
+    loop {
+        let page = store.frames(&thread, frames, limits::PAGE_ROWS_MAX)?;
+        if page.is_empty() {
+            break;
+        }
+        frames += page.len() as u64;
+        for frame in page {
+            RawFrame::parse(frame.json).and_then(|raw| raw.decode()).map_err(ServiceError::from)?;
+        }
+    }
+    Ok(json!({"seconds": began.elapsed().as_secs_f64(), "n": frames}))
+}
+
+/// The thread of the benchmark with so many messages, and the index brought up: neither is what is measured.
+fn filled(store: &Store, messages: u64) -> Result<StreamId> {
+    let (thread, _) = store.ensure_thread("/bench", None)?;
+    let mut done = store.thread(&thread)?.messages;
+    while done < messages {
+        let upto = (done + TURNS_PER_BATCH).min(messages);
+        let turns = (done..upto).map(|at| turn(&thread, at)).collect::<std::result::Result<Vec<_>, ServiceError>>()?;
+        store.ledger().append(Batch { frames: turns.into_iter().flatten().collect(), ..Batch::default() })?;
+        done = upto;
+    }
+    store.thread(&thread)?;
+    Ok(thread)
 }
 
 fn turn(thread: &StreamId, at: u64) -> std::result::Result<Vec<NewFrame>, ServiceError> {
