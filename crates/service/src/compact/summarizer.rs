@@ -20,7 +20,7 @@ pub enum Summarizer {
     /// By rule: the same messages always give the same words.
     #[default]
     Rule,
-    /// A shell command that reads a [`SummaryTask`]'s text and writes the summary.
+    /// A shell command that reads what is to be summed up and writes the summary.
     Command(String),
 }
 
@@ -38,16 +38,16 @@ pub(super) const COMMAND_JOB: &str = "compaction_command_summarizer_v1";
 
 /// What a summary is to be written of.
 #[derive(Clone, Debug, Default)]
-pub struct SummaryTask {
+pub(super) struct SummaryTask {
     /// What was summed up before.
-    pub base: Option<String>,
+    pub(super) base: Option<String>,
     /// (who, what), in order.
-    pub messages: Vec<(String, String)>,
+    pub(super) messages: Vec<(String, String)>,
 }
 
 impl SummaryTask {
     /// The task as a program reads it.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut text = String::from("Write a summary that stands for the conversation below. Keep instructions, ");
         text.push_str("identifiers, file paths, decisions and open tasks.\n");
         if let Some(base) = &self.base {
