@@ -2,6 +2,7 @@
 //! workload is and how to read its table. Times are reported and never asserted.
 
 mod commits;
+mod contexts;
 mod harness;
 mod listing;
 mod memory;
@@ -25,6 +26,7 @@ enum Workload {
     ManyWriters,
     Verify,
     List,
+    Contexts,
     Memory,
 }
 
@@ -33,6 +35,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("W2", Workload::ManyWriters),
     ("W8", Workload::Verify),
     ("list", Workload::List),
+    ("contexts", Workload::Contexts),
     ("memory", Workload::Memory),
 ];
 
@@ -115,6 +118,7 @@ impl Bench {
             Workload::ManyWriters => commits::many_writers(self),
             Workload::Verify => verify::run(self),
             Workload::List => listing::run(self),
+            Workload::Contexts => contexts::run(self),
             Workload::Memory => memory::run(self),
         }
     }
@@ -186,7 +190,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_said() {
-        assert_eq!(parse("W7").unwrap_err(), "there is no workload \"W7\"; there are W1, W2, W8, list, memory");
+        assert_eq!(
+            parse("W7").unwrap_err(),
+            "there is no workload \"W7\"; there are W1, W2, W8, list, contexts, memory"
+        );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }
 }

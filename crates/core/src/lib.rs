@@ -4,17 +4,21 @@
 //! bytes are arguments, so that the same input always gives the same output and every rule can be tested by a table.
 
 pub mod chain;
+pub mod compact;
+pub mod compile;
 pub mod conversation;
 mod digest;
 pub mod frame;
 mod id;
 pub mod json;
+pub mod lexicon;
 pub mod limits;
 pub mod order;
 pub mod pack;
 mod problem;
 pub mod redact;
 mod stream;
+pub mod thread;
 mod time;
 
 pub use digest::{Digest, Hasher};

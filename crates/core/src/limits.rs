@@ -6,6 +6,8 @@ pub const FRAME_BYTES_MAX: usize = 1 << 20;
 pub const ARTIFACT_BYTES_MAX: u64 = 4 << 30;
 /// An artifact up to this size is a record of the log; a larger one goes straight to a segment.
 pub const ARTIFACT_INLINE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an artifact that is read whole because it is to be a bundle or a summary.
+pub const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 /// Frames of one batch.
 pub const BATCH_FRAMES_MAX: usize = 1_000;
 /// Rows of one page of a listing.

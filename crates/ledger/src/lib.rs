@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::frame::ContextCommitted;
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
@@ -43,6 +44,16 @@ pub struct StreamSummary {
     pub first_ms: u64,
     pub last_ms: u64,
     pub bytes: u64,
+    /// Messages among the frames, if it is a thread.
+    pub messages: u64,
+}
+
+/// The order in which marks are walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Walk {
+    Forward,
+    /// Last first.
+    Back,
 }
 
 /// A frame as it is stored.
@@ -131,6 +142,19 @@ pub trait Ledger: Send + Sync {
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>>;
     /// The marks of a scope that are of the same kind as `like`: (what each is about, value), in order.
     fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>>;
+    /// Up to `limit` marks of a scope whose encoded keys lie in `from..=to`.
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>>;
+    /// The seq of a thread's message by its number, the first being 1.
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>>;
+    /// Up to `limit` messages of a thread, up to a seq, in which a word comes (`core::lexicon`); the last first.
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings>;
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>>;
     /// Up to `limit` commits whose id lies in `low..=high`, in the order of their ids.
     fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>>;

@@ -6,16 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, RawFrame};
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{self, MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
-use crate::index::{KeyRow, StreamOrder, Totals};
+use crate::index::{KeyRow, StreamOrder, Totals, words_of};
 use crate::plan::{Facts, Head, Recent, plan};
 use crate::record::{FrameRecord, Record};
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, Walk, clip,
 };
 
 /// A ledger that forgets everything when it is dropped.
@@ -96,7 +97,14 @@ impl Records {
             first_ms: parsed(first).timestamp_ms(),
             last_ms: parsed(last).timestamp_ms(),
             bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
+            messages: self.messages(stream).len() as u64,
         })
+    }
+
+    /// The seqs of a thread's messages.
+    fn messages(&self, thread: &StreamId) -> Vec<u64> {
+        let is_message = |frame: &&FrameRecord| parsed(frame).type_name() == "continuity_message_appended";
+        self.stream(thread).into_iter().filter(is_message).map(|frame| frame.seq).collect()
     }
 
     /// All streams in the order of their first frames.
@@ -253,7 +261,41 @@ impl Ledger for MemoryLedger {
         let (scope, tag) = (scope_stream(scope.clone()), like.encode()[0]);
         let marks = self.records().marks().into_iter();
         let own = marks.filter(|((of, key), _)| *of == scope && key[0] == tag);
-        Ok(own.map(|((_, key), value)| (String::from_utf8_lossy(&key[1..]).into_owned(), value)).collect())
+        Ok(own.filter_map(|((_, key), value)| Some((MarkKey::decode(&key)?.about(), value))).collect())
+    }
+
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        let (scope, keys) = (scope_stream(scope.clone()), from.encode()..=to.encode());
+        let marks = self.records().marks().into_iter();
+        let own = marks.filter(|((of, key), _)| *of == scope && keys.contains(key));
+        let mut own: Vec<_> = own.filter_map(|((_, key), value)| Some((MarkKey::decode(&key)?, value))).collect();
+        if walk == Walk::Back {
+            own.reverse();
+        }
+        own.truncate(limit);
+        Ok(own)
+    }
+
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        let at = ordinal.checked_sub(1).map(|at| at as usize);
+        Ok(at.and_then(|at| self.records().messages(thread).get(at).copied()))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        let records = self.records();
+        let frames = records.stream(thread).into_iter().rev().filter(|frame| frame.seq <= upto_seq);
+        let found = frames.filter_map(|frame| {
+            let words = words_of(&parsed(frame));
+            words.into_iter().find(|(own, _)| own == word).map(|(_, count)| (frame.seq, count))
+        });
+        Ok(found.take(limit).collect())
     }
 
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {

@@ -1,10 +1,10 @@
 //! Appending frames.
 
-use enjamb_core::StreamId;
 use enjamb_core::frame::{Body, Draft};
+use enjamb_core::{StreamId, limits};
 use enjamb_ledger::{Appended, Batch, Ledger, NewArtifact, NewFrame};
 
-use crate::{Result, ServiceError, Store};
+use crate::{PutOptions, Result, ServiceError, Store};
 
 /// Frames to append together, all or none.
 #[derive(Debug, Default)]
@@ -51,16 +51,27 @@ impl Store {
         bodies: &[Body],
         artifacts: Vec<NewArtifact>,
     ) -> Result<Appended> {
-        let mut frames = Vec::with_capacity(bodies.len());
-        for body in bodies {
-            frames.push(NewFrame {
-                stream: stream.clone(),
-                draft: Draft::of(stream, body)?,
-                id: self.env.new_id(),
-                timestamp_ms: self.env.now().as_millis(),
-                expected_seq: None,
-            });
-        }
+        let frames = bodies.iter().map(|body| self.frame_of(stream, body)).collect::<Result<_>>()?;
         Ok(self.ledger.append(Batch { artifacts, frames, ..Batch::default() })?)
+    }
+
+    /// A frame of our own making, with a fresh id.
+    pub(crate) fn frame_of(&self, stream: &StreamId, body: &Body) -> Result<NewFrame> {
+        Ok(NewFrame {
+            stream: stream.clone(),
+            draft: Draft::of(stream, body)?,
+            id: self.env.new_id(),
+            timestamp_ms: self.env.now().as_millis(),
+            expected_seq: None,
+        })
+    }
+
+    /// Bytes that frames of one batch are to name. Large ones are stored ahead of it.
+    pub(crate) fn artifact_of(&self, bytes: Vec<u8>) -> Result<NewArtifact> {
+        if bytes.len() <= limits::ARTIFACT_INLINE_BYTES_MAX {
+            return Ok(NewArtifact::from_bytes(bytes));
+        }
+        let stored = self.put(&mut bytes.as_slice(), &PutOptions::default())?;
+        Ok(NewArtifact { id: stored.id, bytes: None })
     }
 }

@@ -132,6 +132,16 @@ impl Store {
         Ok(bytes)
     }
 
+    /// The whole of an artifact that is said to be a bundle or a summary: what is larger than any of these is none.
+    pub(crate) fn get_document(&self, id: &ArtifactId) -> Result<Vec<u8>> {
+        let len = self.ledger.artifact(id)?.ok_or(LedgerError::NoArtifact(*id))?.len;
+        if len > limits::DOCUMENT_BYTES_MAX {
+            let (what, limit) = ("a bundle or a summary", limits::DOCUMENT_BYTES_MAX);
+            return Err(LedgerError::TooLarge { what, size: Some(len), limit, unit: "bytes" }.into());
+        }
+        self.get_small(id)
+    }
+
     pub fn artifact(&self, id: &ArtifactId) -> Result<ArtifactView> {
         let found = self.ledger.artifact(id)?;
         let found = found.ok_or_else(|| ServiceError::Unknown { what: "artifact", name: id.to_string() })?;

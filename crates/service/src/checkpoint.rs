@@ -2,11 +2,11 @@
 
 use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{CommitType, ContextCommitted, Draft, Json, Trigger};
-use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp, limits};
+use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp};
 use enjamb_formats::{Look, TokenMethod, Tokens};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
-use crate::{PutOptions, Result, ServiceError, Store};
+use crate::{Result, ServiceError, Store};
 
 /// A commit to make.
 #[derive(Clone, Debug)]
@@ -158,11 +158,7 @@ impl Store {
         match &request.content {
             Content::Bytes(bytes) => {
                 let counted = count(&request.format, bytes)?;
-                if bytes.len() <= limits::ARTIFACT_INLINE_BYTES_MAX {
-                    return Ok((NewArtifact::from_bytes(bytes.clone()), counted));
-                }
-                let stored = self.put(&mut bytes.as_slice(), &PutOptions::default())?;
-                Ok((NewArtifact { id: stored.id, bytes: None }, counted))
+                Ok((self.artifact_of(bytes.clone())?, counted))
             }
             Content::Stored(id) => {
                 self.artifact(id)?;

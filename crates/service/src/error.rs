@@ -8,6 +8,8 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
+use crate::ThreadError;
+
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
 
@@ -38,6 +40,8 @@ pub enum ServiceError {
     #[error(transparent)]
     Pack(#[from] PackError),
     #[error(transparent)]
+    Thread(#[from] ThreadError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -65,6 +69,7 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
+            Self::Thread(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -96,6 +101,7 @@ impl ServiceError {
             Self::Ambiguous { .. } => "ambiguous-id",
             Self::DigestMismatch { .. } => "hash-mismatch",
             Self::NameMoved { .. } => "ref-moved",
+            Self::Thread(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
@@ -135,6 +141,8 @@ impl ServiceError {
             }
             Self::Unknown { what: "source" | "session", .. } => Some("enjamb streams --kind source --all".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
+            Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
+            Self::Thread(error) => error.help(),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))

@@ -2,9 +2,13 @@
 
 mod append;
 mod artifact;
+mod branch;
 mod care;
 mod checkpoint;
 mod commits;
+mod compact;
+mod compile;
+mod cursor;
 mod diff;
 mod doctor;
 mod env;
@@ -19,12 +23,17 @@ mod naming;
 mod pack;
 mod policy;
 mod read;
+mod render;
 mod revision;
 mod sample;
 mod snapshot;
 mod status;
 mod summarize;
 mod tag;
+mod thread;
+mod thread_error;
+mod thread_search;
+mod timeline;
 
 use std::path::Path;
 
@@ -32,9 +41,16 @@ use enjamb_ledger::{SqliteLedger, SqliteOptions};
 
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
+pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
+pub use compact::{
+    AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
+    CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer,
+};
+pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;
@@ -59,6 +75,9 @@ pub use summarize::{
     Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
 };
 pub use tag::TagView;
+pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
+pub use thread_error::ThreadError;
+pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 
 pub use enjamb_ledger::Outcome;
 

@@ -9,7 +9,7 @@ use enjamb_core::chain::{self, Stop};
 use enjamb_core::conversation::Conversation;
 use enjamb_core::{CommitId, limits};
 use enjamb_formats::{FidelityLedger, Format, Framing, JoinError, Joiner, Tier, Weight, narrative};
-use enjamb_ledger::{Ledger, LedgerError, Part};
+use enjamb_ledger::{Ledger, LedgerError, Part, StoredCommit};
 
 use crate::{Result, ServiceError, Store, commits};
 
@@ -149,6 +149,13 @@ impl Store {
             Ok(())
         })?;
         Ok(format.decode(&whole)?)
+    }
+
+    /// What each commit of a chain contributes, as its format reads it.
+    pub(crate) fn chain_deltas(&self, tip: &CommitId, stop: Stop) -> Result<Vec<(StoredCommit, Conversation)>> {
+        let parts = self.contributing(&Materialize { tip: Some(*tip), stop, format: None })?;
+        let read = |part: &Part| Ok((self.show(&part.link.id)?, self.conversation(std::slice::from_ref(part))?));
+        parts.iter().map(read).collect()
     }
 
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {

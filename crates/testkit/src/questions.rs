@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use enjamb_core::chain::Stop;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
-use enjamb_ledger::{Ledger, Result, Span, StreamOrder};
+use enjamb_ledger::{Ledger, Result, Span, StreamOrder, Walk};
 
 use crate::make;
 
@@ -34,6 +34,12 @@ pub enum Question {
     Middle(ArtifactId),
     Marks(Scope, MarkKey),
     Mark(Scope, MarkKey),
+    /// The messages of a thread, last first.
+    Messages(StreamId),
+    /// The first and the last message by their numbers.
+    MessageNumbers(StreamId),
+    /// Where a word comes in a thread.
+    Word(StreamId, &'static str),
     Commits,
     Commit(CommitId),
     Children(CommitId),
@@ -62,6 +68,9 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
         all.extend(stream_marks().map(|key| Question::Marks(Scope::Stream(stream.clone()), key)));
         all.push(Question::Mark(Scope::Stream(stream.clone()), MarkKey::Ended));
         all.push(Question::Mark(Scope::Stream(stream.clone()), MarkKey::Message(0)));
+        all.push(Question::Messages(stream.clone()));
+        all.push(Question::MessageNumbers(stream.clone()));
+        all.extend(["hello", "absent"].map(|word| Question::Word(stream.clone(), word)));
         all.push(Question::Stream(stream.clone()));
         all.push(Question::LaterFrames(stream.clone()));
         all.push(Question::Frames(stream));
@@ -105,8 +114,12 @@ fn stream_marks() -> impl Iterator<Item = MarkKey> {
         MarkKey::ToolStarted,
         MarkKey::ToolEnded,
         MarkKey::RunningTool,
+        MarkKey::Cursor,
+        MarkKey::ThreadTag,
+        MarkKey::Pinned,
     ];
-    kinds.into_iter().map(|kind| kind(String::new()))
+    let numbered = [MarkKey::Message(0), MarkKey::Compaction { to_seq: 0, seq: 0 }];
+    kinds.into_iter().map(|kind| kind(String::new())).chain(numbered)
 }
 
 fn store_marks() -> impl Iterator<Item = MarkKey> {
@@ -139,6 +152,15 @@ impl Question {
             Self::Middle(id) => middle(ledger, id)?,
             Self::Marks(scope, like) => lines(ledger.marks(scope, like)?),
             Self::Mark(scope, key) => format!("{:?}", ledger.mark(scope, key)?),
+            Self::Messages(stream) => {
+                let (from, to) = (MarkKey::Message(0), MarkKey::Message(u64::MAX));
+                lines(ledger.marks_in(&Scope::Stream(stream.clone()), &from, &to, Walk::Back, ALL)?)
+            }
+            Self::MessageNumbers(stream) => {
+                let count = ledger.stream(stream)?.map_or(0, |summary| summary.messages);
+                format!("{:?} {:?}", ledger.message_numbered(stream, 1)?, ledger.message_numbered(stream, count)?)
+            }
+            Self::Word(stream, word) => lines(ledger.postings(stream, word, u64::MAX, ALL)?),
             Self::Commits => lines(ledger.commits(&[0; 16], &[0xff; 16], ALL)?),
             Self::Commit(id) => format!("{:?}", ledger.commit(id)?),
             Self::Children(id) => lines(ledger.children(id)?),

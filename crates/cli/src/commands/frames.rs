@@ -69,26 +69,38 @@ impl Frames {
             let help = Some("enjamb streams    lists them".into());
             return Err(Failure::Usage { message: "which stream?".into(), help });
         };
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        let mut next = self.from;
-        if !self.follow {
-            store.stream(stream)?;
-        }
-        let mut follow = store.follow(stream, next);
-        while left > 0 {
-            let page = left.min(limits::PAGE_ROWS_MAX as u64) as usize;
-            let mut frames = if self.follow { follow.next(&|| true)? } else { store.frames(stream, next, page)? };
-            frames.truncate(page);
-            let Some(last) = frames.last() else { break };
-            next = last.seq + 1;
-            left -= frames.len() as u64;
-            print(context, &frames)?;
-            if self.follow {
-                context.ui.flush()?;
-            }
-        }
-        Ok(Exit::Done)
+        read_stream(context, &store, stream, self.from, self.limit, self.follow)
     }
+}
+
+/// Prints frames of a stream, and goes on as it grows if asked to.
+pub fn read_stream(
+    context: &mut Context<'_>,
+    store: &Store,
+    stream: &StreamId,
+    from: u64,
+    limit: Option<u64>,
+    follows: bool,
+) -> Result<Exit> {
+    let mut left = limit.unwrap_or(u64::MAX);
+    let mut next = from;
+    if !follows {
+        store.stream(stream)?;
+    }
+    let mut follow = store.follow(stream, next);
+    while left > 0 {
+        let page = left.min(limits::PAGE_ROWS_MAX as u64) as usize;
+        let mut frames = if follows { follow.next(&|| true)? } else { store.frames(stream, next, page)? };
+        frames.truncate(page);
+        let Some(last) = frames.last() else { break };
+        next = last.seq + 1;
+        left -= frames.len() as u64;
+        print(context, &frames)?;
+        if follows {
+            context.ui.flush()?;
+        }
+    }
+    Ok(Exit::Done)
 }
 
 fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {

@@ -4,9 +4,15 @@ mod append;
 mod artifacts;
 mod backup;
 mod bench;
+mod bench_compile;
+mod bundle;
 mod checkpoint;
 mod children;
+mod compact;
+mod compact_view;
+mod compile;
 mod completions;
+mod cursor;
 mod demo;
 mod diff;
 mod doctor;
@@ -19,6 +25,7 @@ mod gc;
 mod get;
 mod import;
 mod init;
+mod job;
 mod log;
 mod maintain;
 mod man;
@@ -28,6 +35,7 @@ mod note;
 mod pack;
 mod pin;
 mod put;
+mod render;
 mod resolve;
 mod restore;
 mod show;
@@ -35,6 +43,8 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod thread;
+mod thread_view;
 mod tips;
 mod unpack;
 mod verify;
@@ -79,6 +89,9 @@ pub struct Global {
     /// Who does this, as frames record it
     #[arg(long, global = true, env = "ENJAMB_ACTOR", value_name = "NAME", default_value = "user", hide = true)]
     pub actor: String,
+    /// Through what it is done, as frames record it
+    #[arg(long, global = true, env = "ENJAMB_ORIGIN", value_name = "NAME", default_value = "cli", hide = true)]
+    pub origin: String,
 }
 
 #[derive(Subcommand)]
@@ -117,6 +130,28 @@ pub enum Command {
     Resolve(resolve::Resolve),
     /// Sum up commits that have no summary
     Summarize(summarize::Summarize),
+    /// Threads: post to them, branch them, hand them over
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb thread ensure\n  enjamb thread post 5d1c90ab 'why is checkout slow?'")]
+    Thread(thread::Thread),
+    /// Compile what a run starts from
+    Compile(compile::Compile),
+    /// Write a compiled context as a provider takes it
+    Render(render::Render),
+    /// Look at compiled contexts
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb bundle show art-3f2a91")]
+    Bundle(bundle::Bundle),
+    /// Let a summary stand for what came before
+    Compact(compact::Compact),
+    /// Look at jobs, run them, or call them off
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb job list 5d1c90ab")]
+    Job(job::Job),
+    /// Look at providers' cursors, or drop them
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb cursor status 5d1c90ab")]
+    Cursor(cursor::Cursor),
     /// Pack sessions: messages and sources under one hash; list, show, verify and compare packs
     Pack(pack::Pack),
     /// Take in a pack that someone else made
@@ -197,7 +232,8 @@ impl Context<'_> {
     }
 
     pub fn actor(&self) -> Actor {
-        Actor { actor_id: self.global.actor.clone(), origin: "cli".into() }
+        let or = |given: &str, other: &str| if given.is_empty() { other.to_owned() } else { given.to_owned() };
+        Actor { actor_id: or(&self.global.actor, "user"), origin: or(&self.global.origin, "cli") }
     }
 }
 
@@ -222,6 +258,13 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
         Command::Summarize(summarize) => summarize.run(context),
+        Command::Thread(thread) => thread.run(context),
+        Command::Compile(compile) => compile.run(context),
+        Command::Render(render) => render.run(context),
+        Command::Bundle(bundle) => bundle.run(context),
+        Command::Compact(compact) => compact.run(context),
+        Command::Job(job) => job.run(context),
+        Command::Cursor(cursor) => cursor.run(context),
         Command::Pack(pack) => pack.run(context),
         Command::Unpack(unpack) => unpack.run(context),
         Command::Append(append) => append.run(context),

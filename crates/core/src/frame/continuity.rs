@@ -1,6 +1,7 @@
 //! Frames of a continuity stream: a thread, its messages and runs, and what was decided about its context.
 
 use super::catalogue::{frames, nested};
+use crate::Digest;
 use crate::json::Json;
 
 nested! {
@@ -180,5 +181,26 @@ frames! {
             actor_id: String,
             origin: String,
         }
+
+        /// The thread was put away, or taken out again.
+        "continuity_archived" => ThreadArchived { archived: bool, actor_id: String, origin: String }
+
+        "continuity_tagged" => ThreadTagged { add: Vec<String>, remove: Vec<String>, actor_id: String, origin: String }
+
+        /// A message that every context is to hold, or need not hold any more.
+        "continuity_message_pinned" => MessagePinned {
+            message_id: String,
+            pinned: bool,
+            actor_id: String,
+            origin: String,
+        }
+    }
+}
+
+impl ProviderCursorUpdated {
+    /// By which the cursor of one provider, endpoint and model is found.
+    pub(crate) fn key_digest(&self) -> String {
+        let key = (&self.provider, &self.endpoint, &self.model);
+        Digest::of(&serde_json::to_vec(&key).expect("texts are always written")).to_hex()
     }
 }

@@ -20,12 +20,20 @@ pub(super) fn check(case: &mut Case<'_>, body: &ContinuityBody) -> Result<(), Re
         ContinuityBody::JobEnded(job) => check_job_end(case, &job.job_id),
         ContinuityBody::CompactionCheckpointCreated(checkpoint) => check_compaction(case, checkpoint),
         ContinuityBody::HandoffCreated(handoff) => check_handoff(case, handoff),
+        ContinuityBody::ThreadTagged(tags) => tags.add.iter().try_for_each(|name| case.check_name(name)),
+        ContinuityBody::MessagePinned(pin) => check_message(case, &pin.message_id),
         ContinuityBody::ThreadCreated(_)
+        | ContinuityBody::ThreadArchived(_)
         | ContinuityBody::MessageAppended(_)
         | ContinuityBody::CompactionScheduleDecided(_)
         | ContinuityBody::Branched(_)
         | ContinuityBody::ThreadReferenced(_) => Ok(()),
     }
+}
+
+fn check_message(case: &mut Case<'_>, message: &str) -> Result<(), Refusal> {
+    let known = case.here(MarkKey::MessageId(message.to_owned())).is_some();
+    case.require(known, Rule::MessageUnknown, || format!("this thread has no message {message}"))
 }
 
 fn check_run_new(case: &mut Case<'_>, run: &str) -> Result<(), Refusal> {

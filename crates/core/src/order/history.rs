@@ -121,6 +121,9 @@ fn thread(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["compact", from, to, message @ ..] => {
             ("continuity_compaction_checkpoint_created", compaction(from, to, message.first()))
         }
+        ["pin", id] => ("continuity_message_pinned", json!({"message_id": id, "pinned": true})),
+        ["label", name] => ("continuity_tagged", json!({"add": [name], "remove": ["old"]})),
+        ["archive"] => ("continuity_archived", json!({"archived": true})),
         ["handoff"] => ("continuity_handoff_created", json!({"from_thread_id": "t", "from_seq": 0})),
         _ => panic!("no such step: {words:?}"),
     };

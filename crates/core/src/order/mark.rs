@@ -6,7 +6,7 @@
 use crate::frame::{
     ArtifactBody, Body, ContextBody, ContinuityBody, Frame, Policy, RawFrame, SessionBody, TaskBody, artifact_mentions,
 };
-use crate::{ArtifactId, CommitId, Digest, StreamId};
+use crate::{ArtifactId, CommitId, Digest, StreamId, limits};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,26 @@ pub enum MarkKey {
     Ref(String),
     /// Store: the seq at which the context pack of this hash was recorded.
     Pack(String),
+    /// Stream: `spawned` or `ended`, for each frame at which a run for a message did so.
+    RunOf {
+        message: String,
+        seq: u64,
+    },
+    /// Stream: `1`, for each compaction checkpoint by where it cuts and where its frame is.
+    Compaction {
+        to_seq: u64,
+        seq: u64,
+    },
+    /// Stream: the seq of the last frame about a provider's cursor, by the digest of provider, endpoint and model.
+    Cursor(String),
+    /// Stream: the seq of the last decision about scheduled compaction.
+    ScheduleDecided,
+    /// Stream: `1`; empty when the thread was taken out of the archive.
+    Archived,
+    /// Stream: `1`; empty when the thread has the tag no longer.
+    ThreadTag(String),
+    /// Stream: `1`; empty when the message is pinned no longer.
+    Pinned(String),
 }
 
 impl MarkKey {
@@ -75,8 +95,9 @@ impl MarkKey {
     /// 03 MessageId      08 JobSpawned    0d TaskSpawned   12 Dropped (64 hex)
     /// 04 RunSpawned     09 JobEnded      0e TaskEnded     13 Commit (ctx-…)
     /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
-    /// 15 Pack (64 hex)
-    /// (*) eight bytes, big-endian, so that the messages of a stream are found in order
+    /// 15 RunOf (u16 length, message, seq)  16 Compaction (to_seq, seq)  17 Cursor (64 hex)
+    /// 18 ScheduleDecided  19 Archived  1a ThreadTag  1b Pinned  1c Pack (64 hex)
+    /// (*) eight bytes, big-endian as all numbers, so that the messages of a stream are found in order
     /// ```
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.tag()];
@@ -86,22 +107,90 @@ impl MarkKey {
             Subject::Name(name) => bytes.extend(name.as_bytes()),
             Subject::Artifact(id) => bytes.extend(id.to_hex().into_bytes()),
             Subject::Commit(id) => bytes.extend(id.to_string().into_bytes()),
+            Subject::Seqs(first, second) => bytes.extend([first.to_be_bytes(), second.to_be_bytes()].concat()),
+            Subject::NameAt(name, seq) => {
+                bytes.extend((name.len() as u16).to_be_bytes());
+                bytes.extend(name.as_bytes());
+                bytes.extend(seq.to_be_bytes());
+            }
         }
         bytes
+    }
+
+    /// Reads a key back from [`MarkKey::encode`].
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        let name = || String::from_utf8(rest.to_vec()).ok();
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
+        let only = |key: Self| rest.is_empty().then_some(key);
+        let artifact = || std::str::from_utf8(rest).ok().and_then(Digest::from_hex).map(ArtifactId::from_digest);
+        match tag {
+            0x01 => only(Self::Ended),
+            0x02 => number(rest).map(Self::Message),
+            0x03 => name().map(Self::MessageId),
+            0x04 => name().map(Self::RunSpawned),
+            0x05 => name().map(Self::RunDecided),
+            0x06 => name().map(Self::RunCompiled),
+            0x07 => name().map(Self::RunEnded),
+            0x08 => name().map(Self::JobSpawned),
+            0x09 => name().map(Self::JobEnded),
+            0x0a => name().map(Self::ToolStarted),
+            0x0b => name().map(Self::ToolEnded),
+            0x0c => name().map(Self::RunningTool),
+            0x0d => only(Self::TaskSpawned),
+            0x0e => only(Self::TaskEnded),
+            0x0f => name().map(Self::Tag),
+            0x10 => artifact().map(Self::Policy),
+            0x11 => artifact().map(Self::Condemned),
+            0x12 => artifact().map(Self::Dropped),
+            0x13 => name()?.parse().ok().map(Self::Commit),
+            0x14 => name().map(Self::Ref),
+            0x15 => {
+                let (len, rest) = rest.split_first_chunk()?;
+                let (message, seq) = rest.split_at_checked(u16::from_be_bytes(*len).into())?;
+                Some(Self::RunOf { message: String::from_utf8(message.to_vec()).ok()?, seq: number(seq)? })
+            }
+            0x16 => {
+                let (to_seq, seq) = rest.split_at_checked(8)?;
+                Some(Self::Compaction { to_seq: number(to_seq)?, seq: number(seq)? })
+            }
+            0x17 => name().map(Self::Cursor),
+            0x18 => only(Self::ScheduleDecided),
+            0x19 => only(Self::Archived),
+            0x1a => name().map(Self::ThreadTag),
+            0x1b => name().map(Self::Pinned),
+            0x1c => name().map(Self::Pack),
+            _ => None,
+        }
+    }
+
+    /// What the fact is about, as text.
+    pub fn about(&self) -> String {
+        match self.subject() {
+            Subject::Only => String::new(),
+            Subject::Seq(seq) => seq.to_string(),
+            Subject::Name(name) => name.to_owned(),
+            Subject::Artifact(id) => id.to_hex(),
+            Subject::Commit(id) => id.to_string(),
+            Subject::Seqs(first, second) => format!("{first} {second}"),
+            Subject::NameAt(name, seq) => format!("{name} {seq}"),
+        }
     }
 
     /// The name or the id in a key, where a frame's writer chose it.
     pub(super) fn name(&self) -> Option<&str> {
         match self.subject() {
-            Subject::Name(name) => Some(name),
-            Subject::Only | Subject::Seq(_) | Subject::Artifact(_) | Subject::Commit(_) => None,
+            Subject::Name(name) | Subject::NameAt(name, _) => Some(name),
+            Subject::Only | Subject::Seq(_) | Subject::Seqs(..) | Subject::Artifact(_) | Subject::Commit(_) => None,
         }
     }
 
     fn subject(&self) -> Subject<'_> {
         match self {
-            Self::Ended | Self::TaskSpawned | Self::TaskEnded => Subject::Only,
+            Self::Ended | Self::TaskSpawned | Self::TaskEnded | Self::ScheduleDecided | Self::Archived => Subject::Only,
             Self::Message(seq) => Subject::Seq(*seq),
+            Self::RunOf { message, seq } => Subject::NameAt(message, *seq),
+            Self::Compaction { to_seq, seq } => Subject::Seqs(*to_seq, *seq),
             Self::Policy(id) | Self::Condemned(id) | Self::Dropped(id) => Subject::Artifact(*id),
             Self::Commit(id) => Subject::Commit(*id),
             Self::MessageId(name)
@@ -116,6 +205,9 @@ impl MarkKey {
             | Self::RunningTool(name)
             | Self::Tag(name)
             | Self::Ref(name)
+            | Self::Cursor(name)
+            | Self::ThreadTag(name)
+            | Self::Pinned(name)
             | Self::Pack(name) => Subject::Name(name),
         }
     }
@@ -142,7 +234,14 @@ impl MarkKey {
             Self::Dropped(_) => 0x12,
             Self::Commit(_) => 0x13,
             Self::Ref(_) => 0x14,
-            Self::Pack(_) => 0x15,
+            Self::RunOf { .. } => 0x15,
+            Self::Compaction { .. } => 0x16,
+            Self::Cursor(_) => 0x17,
+            Self::ScheduleDecided => 0x18,
+            Self::Archived => 0x19,
+            Self::ThreadTag(_) => 0x1a,
+            Self::Pinned(_) => 0x1b,
+            Self::Pack(_) => 0x1c,
         }
     }
 }
@@ -155,6 +254,8 @@ enum Subject<'a> {
     Name(&'a str),
     Artifact(ArtifactId),
     Commit(CommitId),
+    Seqs(u64, u64),
+    NameAt(&'a str, u64),
 }
 
 /// The facts that a frame establishes.
@@ -241,27 +342,49 @@ fn task(frame: &Frame, body: &TaskBody) -> Vec<(MarkKey, String)> {
 
 fn continuity(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
     let at_seq = |key| vec![(key, frame.seq.to_string())];
+    let held = |holds: bool| if holds { "1".to_owned() } else { String::new() };
     match body {
         ContinuityBody::MessageAppended(_) => vec![
             (MarkKey::Message(frame.seq), frame.id.clone()),
             (MarkKey::MessageId(frame.id.clone()), frame.seq.to_string()),
         ],
-        ContinuityBody::RunSpawned(run) => at_seq(MarkKey::RunSpawned(run.run_session_id.clone())),
+        ContinuityBody::RunSpawned(run) => {
+            [at_seq(MarkKey::RunSpawned(run.run_session_id.clone())), run_of(frame, &run.message_id, "spawned")]
+                .concat()
+        }
         ContinuityBody::SelectionDecided(run) => at_seq(MarkKey::RunDecided(run.run_session_id.clone())),
         ContinuityBody::ContextCompiled(run) => at_seq(MarkKey::RunCompiled(run.run_session_id.clone())),
-        ContinuityBody::RunEnded(run) => at_seq(MarkKey::RunEnded(run.run_session_id.clone())),
+        ContinuityBody::RunEnded(run) => {
+            [at_seq(MarkKey::RunEnded(run.run_session_id.clone())), run_of(frame, &run.message_id, "ended")].concat()
+        }
         ContinuityBody::JobSpawned(job) => at_seq(MarkKey::JobSpawned(job.job_id.clone())),
         ContinuityBody::JobEnded(job) => at_seq(MarkKey::JobEnded(job.job_id.clone())),
+        ContinuityBody::CompactionCheckpointCreated(checkpoint) => {
+            vec![(MarkKey::Compaction { to_seq: checkpoint.to_seq, seq: frame.seq }, held(true))]
+        }
+        ContinuityBody::ProviderCursorUpdated(cursor) => at_seq(MarkKey::Cursor(cursor.key_digest())),
+        ContinuityBody::CompactionScheduleDecided(_) => at_seq(MarkKey::ScheduleDecided),
+        ContinuityBody::ThreadArchived(archived) => vec![(MarkKey::Archived, held(archived.archived))],
+        ContinuityBody::ThreadTagged(tags) => {
+            let tag = |holds: bool| move |name: &String| (MarkKey::ThreadTag(name.clone()), held(holds));
+            tags.remove.iter().map(tag(false)).chain(tags.add.iter().map(tag(true))).collect()
+        }
+        ContinuityBody::MessagePinned(pin) => vec![(MarkKey::Pinned(pin.message_id.clone()), held(pin.pinned))],
         ContinuityBody::ThreadCreated(_)
-        | ContinuityBody::ProviderCursorUpdated(_)
-        | ContinuityBody::CompactionCheckpointCreated(_)
-        | ContinuityBody::CompactionScheduleDecided(_)
         | ContinuityBody::ToolSideEffects(_)
         | ContinuityBody::Branched(_)
         | ContinuityBody::HandoffCreated(_)
         | ContinuityBody::ThreadReferenced(_)
         | ContinuityBody::RetrievalDecided(_) => Vec::new(),
     }
+}
+
+/// A message that no message can have the id of is not found by it either, and its frame is kept all the same.
+fn run_of(frame: &Frame, message: &str, what: &str) -> Vec<(MarkKey, String)> {
+    if !(1..=limits::NAME_BYTES_MAX).contains(&message.len()) {
+        return Vec::new();
+    }
+    vec![(MarkKey::RunOf { message: message.to_owned(), seq: frame.seq }, what.to_owned())]
 }
 
 fn artifact(frame: &Frame, body: &ArtifactBody) -> Vec<(MarkKey, String)> {

@@ -92,6 +92,8 @@ rules! {
     /// Nothing follows a task's last status.
     TaskEnded, "task-ended", Conflict;
 
+    /// A message is pinned that is there.
+    MessageUnknown, "message-unknown", Conflict;
     /// What a thread says of a run follows its spawning.
     RunUnknown, "run-unknown", Conflict;
     RunSpawnedTwice, "run-spawned-twice", Conflict;

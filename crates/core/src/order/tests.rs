@@ -9,7 +9,7 @@ use super::*;
 use crate::frame::{
     ArtifactBody, ContextBody, ContinuityBody, Frame, SessionBody, SourceBody, TaskBody, TaskStatus, artifact_mentions,
 };
-use crate::{ArtifactId, ErrorKind};
+use crate::{ArtifactId, CommitId, ErrorKind};
 
 /// Every step but the last is admitted; the last is too (`ok`), or is refused by the rule of this code.
 fn check(script: &str, expected: &str) {
@@ -285,6 +285,40 @@ fn codes_and_tags_are_distinct() {
 }
 
 #[test]
+fn keys_are_read_back_and_sort_by_what_they_count() {
+    let artifact = ArtifactId::of(b"x");
+    let run = |message: &str, seq| MarkKey::RunOf { message: message.into(), seq };
+    let cut = |to_seq, seq| MarkKey::Compaction { to_seq, seq };
+    let all = [
+        MarkKey::Ended,
+        MarkKey::Message(0x80ff),
+        MarkKey::MessageId("m".into()),
+        MarkKey::Policy(artifact),
+        MarkKey::Commit(CommitId::from_bytes([7; 16])),
+        run("m\0é", u64::MAX),
+        cut(1, 2),
+        MarkKey::Archived,
+        MarkKey::Pinned("m".into()),
+    ];
+    for key in all {
+        assert_eq!(MarkKey::decode(&key.encode()), Some(key));
+    }
+    assert!(run("m", 9).encode() < run("m", 256).encode() && run("m", 256).encode() < run("n", 0).encode());
+    assert!(cut(1, 900).encode() < cut(2, 3).encode());
+    for wrong in [&[][..], &[0], &[0x02, 1], &[0x01, 1], &[0x15, 0, 9, b'm'], &[0xff]] {
+        assert_eq!(MarkKey::decode(wrong), None, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_message_is_pinned_that_is_there() {
+    check("pin m1", "message-unknown");
+    check("message m1; pin m1; pin m1 pinned=false", "ok");
+    check("label x; archive", "ok");
+    check("label \u{1b}", "bad-name");
+}
+
+#[test]
 fn marks_say_what_was_established() {
     let show = |step: &str| {
         let marks = marks(&World::default().frame(step));
@@ -338,6 +372,10 @@ const STEPS: &[&str] = &[
     "compact 0 1 m1",
     "compact 0 2 m2",
     "compact 1 3",
+    "pin m1",
+    "pin m2",
+    "label x",
+    "archive",
     "handoff",
     "handoff summary_markdown=x",
     "write a",
@@ -481,6 +519,9 @@ fn legal_in_thread(history: &[Frame], here: &[&Frame], next: &ContinuityBody) ->
             message && named && frame.seq == checkpoint.to_seq && checkpoint.from_seq <= checkpoint.to_seq
         }),
         ContinuityBody::HandoffCreated(handoff) => handoff.summary_markdown.is_some(),
+        ContinuityBody::MessagePinned(pin) => here.iter().any(|frame| {
+            frame.id == pin.message_id && matches!(frame.body, Body::Continuity(ContinuityBody::MessageAppended(_)))
+        }),
         _ => true,
     }
 }

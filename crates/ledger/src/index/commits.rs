@@ -17,8 +17,8 @@ const CHILD: u8 = b'P';
 const TIMELINE: u8 = b'R';
 const NOTE: u8 = b'O';
 const UNSUMMARISED: u8 = b'U';
-const FORMAT_NAME: u8 = b'G';
-const FORMAT_NUMBER: u8 = b'H';
+const FORMAT_NAME: u8 = b'D';
+const FORMAT_NUMBER: u8 = b'E';
 
 /// A commit as the index knows it: enough to walk a chain. The rest is in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

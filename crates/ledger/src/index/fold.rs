@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use enjamb_core::frame::RawFrame;
+use enjamb_core::frame::{Body, ContinuityBody, RawFrame};
+use enjamb_core::lexicon;
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, StreamKind};
 
@@ -84,6 +85,10 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
     row.chain = frame.chain;
     row.last_ms = raw.timestamp_ms();
     row.bytes += frame.json.len() as u64;
+    let marks = order::marks(&raw);
+    if marks.iter().any(|mark| matches!(mark.key, MarkKey::Message(_))) {
+        fold_message(view, &mut row, &raw);
+    }
     totals.frames += 1;
     totals.frame_bytes += frame.json.len() as u64;
     view.put(rows::activity_key(row.last_ms, row.number), Vec::new());
@@ -95,7 +100,7 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
         view.put(rows::idempotency_key(row.number, &used.key), used_row.encode());
     }
     let mut commit = None;
-    for mark in order::marks(&raw) {
+    for mark in marks {
         match &mark.key {
             // A commit's row holds its mark, so that there is one row and not two.
             MarkKey::Commit(_) => commit = Some(mark.value),
@@ -112,11 +117,30 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
     Ok(())
 }
 
+/// A message has a number in its thread, and is found by its words.
+fn fold_message(view: &mut View<'_>, row: &mut StreamRow, raw: &RawFrame) {
+    row.messages += 1;
+    if row.messages.is_multiple_of(rows::ORDINAL_STEP) {
+        view.put(rows::ordinal_key(row.number, row.messages), rows::encode_number(raw.seq()));
+    }
+    for (word, count) in words_of(raw) {
+        view.put(rows::word_key(row.number, &word, raw.seq()), rows::encode_number(count));
+    }
+}
+
+/// The words of a message, and how often each comes.
+pub fn words_of(raw: &RawFrame) -> Vec<(String, u64)> {
+    match raw.decode().map(|frame| frame.body) {
+        Ok(Body::Continuity(ContinuityBody::MessageAppended(said))) => lexicon::terms(&said.content),
+        _ => Vec::new(),
+    }
+}
+
 fn new_stream(view: &mut View<'_>, totals: &mut Totals, frame: &FrameRecord, at_ms: u64) -> StreamRow {
     let number = totals.streams as u32;
     totals.streams += 1;
     view.put(rows::stream_name_key(number), rows::stream_name(&frame.stream));
-    StreamRow { number, next_seq: 0, chain: Digest::ZERO, first_ms: at_ms, last_ms: at_ms, bytes: 0 }
+    StreamRow { number, next_seq: 0, chain: Digest::ZERO, first_ms: at_ms, last_ms: at_ms, bytes: 0, messages: 0 }
 }
 
 /// A mark without a value is one that was unset, and has no row.

@@ -8,6 +8,6 @@ mod rows;
 
 pub use commits::{Bounds, CommitRow, DeltaRow, commit_row, format_name};
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
-pub use fold::{View, fold};
+pub use fold::{View, fold, words_of};
 pub use queries::{Index, Lookup, StreamOrder};
 pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals};

@@ -1,11 +1,13 @@
 //! Typed questions to the index.
 
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
 use super::commits;
 use super::db::{Result, Rows, damaged};
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
+use crate::Walk;
 
 /// An index at one moment, with names for what can be asked of it.
 #[derive(Clone, Copy)]
@@ -162,16 +164,86 @@ impl Index<'_> {
 
     /// All marks of a scope that are of the same kind as `like`, as (what each is about, value).
     pub fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
+        let tag = &like.encode()[..1];
+        let all = self.mark_rows(scope, tag, &[tag, &[0xff; 16]].concat(), Walk::Forward, usize::MAX)?;
+        Ok(all.into_iter().map(|(key, value)| (key.about(), value)).collect())
+    }
+
+    pub fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        self.mark_rows(scope, &from.encode(), &[to.encode().as_slice(), &[0]].concat(), walk, limit)
+    }
+
+    /// Marks of a scope with `from <= key < to`.
+    fn mark_rows(
+        &self,
+        scope: &Scope,
+        from: &[u8],
+        to: &[u8],
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
         let Some(number) = self.scope_number(scope)? else { return Ok(Vec::new()) };
-        let from = [rows::mark_prefix(number).as_slice(), &like.encode()[..1]].concat();
-        let to = [from.as_slice(), &[0xff]].concat();
+        let prefix = rows::mark_prefix(number);
+        let (from, to) = ([prefix.as_slice(), from].concat(), [prefix.as_slice(), to].concat());
         let mut found = Vec::new();
-        self.0.scan(&from, &to, &mut |key, payload| {
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-            found.push(decoded(text(&key[from.len()..]).zip(text(payload)), "mark")?);
-            Ok(true)
+        if limit == 0 || from >= to {
+            return Ok(found);
+        }
+        let mut visit = |key: &[u8], payload: &[u8]| {
+            let mark = MarkKey::decode(&key[prefix.len()..]).zip(String::from_utf8(payload.to_vec()).ok());
+            found.push(decoded(mark, "mark")?);
+            Ok(found.len() < limit)
+        };
+        match walk {
+            Walk::Forward => self.0.scan(&from, &to, &mut visit)?,
+            Walk::Back => self.0.scan_back(&from, &to, &mut visit)?,
+        }
+        Ok(found)
+    }
+
+    /// Up to `limit` messages of a thread, up to a seq, in which a word comes; the last first.
+    pub fn postings(&self, thread: &StreamId, word: &str, upto: u64, limit: usize) -> Result<Postings> {
+        let mut found = Vec::new();
+        let Some(row) = self.stream(thread)?.filter(|_| limit > 0) else { return Ok(found) };
+        let from = rows::word_key(row.number, word, 0);
+        let mut to = rows::word_key(row.number, word, upto);
+        to.push(0);
+        self.0.scan_back(&from, &to, &mut |key, payload| {
+            let posting = rows::parse_word_key(key).zip(rows::decode_number(payload));
+            found.push(decoded(posting, "word")?);
+            Ok(found.len() < limit)
         })?;
         Ok(found)
+    }
+
+    /// The seq of a thread's message by its number: from the nearest row before it, over the marks between.
+    pub fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        let Some(row) = self.stream(thread)?.filter(|row| (1..=row.messages).contains(&ordinal)) else {
+            return Ok(None);
+        };
+        let known = ordinal / rows::ORDINAL_STEP * rows::ORDINAL_STEP;
+        let after = match known {
+            0 => None,
+            known => {
+                let payload = self.0.get(&rows::ordinal_key(row.number, known))?;
+                Some(decoded(payload.and_then(|payload| rows::decode_number(&payload)), "message number")?)
+            }
+        };
+        let Some(left) = (ordinal - known).checked_sub(1) else { return Ok(after) };
+        let from = MarkKey::Message(after.map_or(0, |seq| seq + 1));
+        let scope = Scope::Stream(thread.clone());
+        let marks = self.marks_in(&scope, &from, &MarkKey::Message(u64::MAX), Walk::Forward, left as usize + 1)?;
+        match marks.get(left as usize) {
+            Some((MarkKey::Message(seq), _)) => Ok(Some(*seq)),
+            _ => damaged(format!("stream {} has no message {ordinal}", row.number)),
+        }
     }
 }
 

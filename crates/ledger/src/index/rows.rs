@@ -15,6 +15,10 @@ const ARTIFACT: u8 = b'A';
 const MARK: u8 = b'M';
 const KEY: u8 = b'I';
 const ACTIVITY: u8 = b'L';
+const ORDINAL: u8 = b'G';
+const WORD: u8 = b'W';
+/// Of so many messages of a thread, the last has a row by its number.
+pub const ORDINAL_STEP: u64 = 64;
 
 /// Counts over the whole store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct StreamRow {
     pub first_ms: u64,
     pub last_ms: u64,
     pub bytes: u64,
+    /// Messages of a thread.
+    pub messages: u64,
 }
 
 /// Where an artifact's bytes are.
@@ -145,6 +151,26 @@ pub fn activity_key(last_ms: u64, number: u32) -> Vec<u8> {
     key
 }
 
+/// The row of a thread's message by its number, a multiple of [`ORDINAL_STEP`].
+pub fn ordinal_key(number: u32, ordinal: u64) -> Vec<u8> {
+    let mut key = numbered(ORDINAL, number);
+    key.extend(ordinal.to_be_bytes());
+    key
+}
+
+/// The row of a word in a message. No word holds a NUL.
+pub fn word_key(number: u32, word: &str, seq: u64) -> Vec<u8> {
+    let mut key = numbered(WORD, number);
+    key.extend(word.as_bytes());
+    key.push(0);
+    key.extend(seq.to_be_bytes());
+    key
+}
+
+pub fn parse_word_key(key: &[u8]) -> Option<u64> {
+    key.last_chunk().copied().map(u64::from_be_bytes)
+}
+
 pub fn activity_bounds() -> (Vec<u8>, Vec<u8>) {
     (vec![ACTIVITY], vec![ACTIVITY + 1])
 }
@@ -178,7 +204,8 @@ impl Totals {
 
 impl StreamRow {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = varints(&[u64::from(self.number), self.next_seq, self.first_ms, self.last_ms, self.bytes]);
+        let numbers = [u64::from(self.number), self.next_seq, self.first_ms, self.last_ms, self.bytes, self.messages];
+        let mut out = varints(&numbers);
         out.extend(self.chain.as_bytes());
         out
     }
@@ -191,6 +218,7 @@ impl StreamRow {
             first_ms: varint(&mut fields)?,
             last_ms: varint(&mut fields)?,
             bytes: varint(&mut fields)?,
+            messages: varint(&mut fields)?,
             chain: Digest::from_slice(fields.0)?,
         })
     }

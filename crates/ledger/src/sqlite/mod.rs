@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use enjamb_core::chain::Stop;
+use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use rusqlite::Connection;
@@ -31,7 +32,8 @@ use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOr
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
+    clip,
 };
 pub use backup::Backup;
 use checkpoint::Checkpoints;
@@ -528,6 +530,25 @@ impl Ledger for SqliteLedger {
         self.look(|look| Ok(look.index.marks(scope, like)?))
     }
 
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        self.look(|look| Ok(look.index.marks_in(scope, from, to, walk, limit)?))
+    }
+
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        self.look(|look| Ok(look.index.message_numbered(thread, ordinal)?))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
+    }
+
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
         self.stored_commit(id)
     }
@@ -590,6 +611,7 @@ fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
         first_ms: row.first_ms,
         last_ms: row.last_ms,
         bytes: row.bytes,
+        messages: row.messages,
     }
 }
 

@@ -102,6 +102,7 @@ pub(super) fn summaries_say_where_a_stream_stands(ledger: &dyn Ledger) {
         first_ms: 50,
         last_ms: 40,
         bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
+        messages: 0,
     };
     assert_eq!(ledger.stream(&session).unwrap(), Some(expected.clone()));
     for order in [StreamOrder::Name, StreamOrder::Recent] {

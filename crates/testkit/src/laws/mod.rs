@@ -94,7 +94,9 @@ pub const ALL: &[Law] = laws! {
         a_malformed_payload_is_refused
         tags_move_from_where_they_are
         tags_are_listed
-        marks_are_kept_per_stream;
+        marks_are_kept_per_stream
+        messages_are_found_by_seq_and_by_number
+        messages_are_found_by_their_words;
     commits:
         a_chain_is_walked_from_its_tip_to_the_stop
         any_commit_of_any_tree_leads_to_its_root

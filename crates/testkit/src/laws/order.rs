@@ -2,7 +2,7 @@
 
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, ErrorKind, StreamId};
-use enjamb_ledger::{Ledger, NewFrame};
+use enjamb_ledger::{Ledger, NewFrame, Walk};
 
 use super::batches::check_refused;
 use crate::make::{self, append, frame, job, message, one, output, stored, stream};
@@ -98,4 +98,50 @@ pub(super) fn marks_are_kept_per_stream(ledger: &dyn Ledger) {
     let listed = ledger.marks(&Scope::Stream(a), &MarkKey::MessageId(String::new())).unwrap();
     assert_eq!(listed, [("m1".to_owned(), "0".to_owned()), ("m3".to_owned(), "1".to_owned())]);
     assert_eq!(ledger.marks(&Scope::Store, &MarkKey::MessageId(String::new())).unwrap(), []);
+}
+
+/// More messages than one row of the index counts, with other frames between them.
+pub(super) fn messages_are_found_by_seq_and_by_number(ledger: &dyn Ledger) {
+    let thread = stream("continuity/a");
+    let scope = Scope::Stream(thread.clone());
+    let mut seqs = Vec::new();
+    for turn in 0..150 {
+        let job = make::job("continuity_job_spawned", &turn.to_string());
+        let id = format!("m{turn}");
+        let frames = vec![frame(&thread, &job), NewFrame { id, ..frame(&thread, &message("hi")) }];
+        seqs.push(append(ledger, make::frames(frames)).frames[1].seq);
+    }
+    assert_eq!(ledger.stream(&thread).unwrap().unwrap().messages, 150);
+    for ordinal in [1, 2, 63, 64, 65, 128, 149, 150] {
+        let found = ledger.message_numbered(&thread, ordinal).unwrap();
+        assert_eq!(found, Some(seqs[ordinal as usize - 1]), "{ordinal}");
+    }
+    assert_eq!([0, 151].map(|ordinal| ledger.message_numbered(&thread, ordinal).unwrap()), [None, None]);
+    let walk = |from, to, walk, limit| {
+        let marks = ledger.marks_in(&scope, &MarkKey::Message(from), &MarkKey::Message(to), walk, limit).unwrap();
+        marks.into_iter().map(|(key, id)| (key.about(), id)).collect::<Vec<_>>()
+    };
+    let named = |pairs: &[(u64, &str)]| pairs.iter().map(|(seq, id)| (seq.to_string(), (*id).to_owned())).collect();
+    let some: Vec<_> = named(&[(259, "m129"), (257, "m128"), (255, "m127")]);
+    assert_eq!(walk(0, 260, Walk::Back, 3), some);
+    let some: Vec<_> = named(&[(255, "m127"), (257, "m128")]);
+    assert_eq!(walk(255, u64::MAX, Walk::Forward, 2), some);
+    assert_eq!(walk(300, u64::MAX, Walk::Forward, 9), []);
+    assert_eq!(walk(9, 3, Walk::Back, 9), []);
+    assert_eq!(ledger.marks(&scope, &MarkKey::Message(0)).unwrap().len(), 150);
+}
+
+pub(super) fn messages_are_found_by_their_words(ledger: &dyn Ledger) {
+    let (a, b) = (stream("continuity/a"), stream("continuity/b"));
+    for (of, text) in [(&a, "retry the loop"), (&b, "retry"), (&a, "no word"), (&a, "Retry, RETRY")] {
+        append(ledger, one(of, &message(text)));
+    }
+    let found = |of: &StreamId, word: &str, upto, limit| ledger.postings(of, word, upto, limit).unwrap();
+    assert_eq!(found(&a, "retry", u64::MAX, 9), [(2, 2), (0, 1)]);
+    assert_eq!(found(&a, "retry", u64::MAX, 1), [(2, 2)]);
+    assert_eq!(found(&a, "retry", 1, 9), [(0, 1)]);
+    assert_eq!(found(&b, "retry", 9, 9), [(0, 1)]);
+    assert_eq!(found(&a, "retr", 9, 9), []);
+    assert_eq!(found(&a, "the", 9, 9), [], "words that say nothing are not kept");
+    assert_eq!(found(&stream("continuity/absent"), "retry", 9, 9), []);
 }

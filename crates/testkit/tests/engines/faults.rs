@@ -171,7 +171,7 @@ fn nobody_writes_after_a_failed_sync() {
         thread::scope(|scope| {
             for thread in 0..6 {
                 let ledger = &ledger;
-                scope.spawn(move || (0..4).for_each(|turn| drop(ledger.append(batch(thread * 10 + turn)))));
+                scope.spawn(move || (0..16).for_each(|turn| drop(ledger.append(batch(thread * 16 + turn)))));
             }
         });
         let on_log = |op: &Op| match &op.action {

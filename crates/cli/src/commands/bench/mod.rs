@@ -66,6 +66,18 @@ enum What {
         #[arg(long, default_value_t = 10_000)]
         streams: u64,
     },
+    /// Contexts of a long thread
+    Compile {
+        #[arg(long, default_value_t = 1_000_000)]
+        messages: u64,
+        #[arg(long, default_value_t = 200)]
+        times: usize,
+    },
+    /// Every frame of a long thread, checked and decoded
+    Replay {
+        #[arg(long, default_value_t = 333_333)]
+        messages: u64,
+    },
 }
 
 impl Bench {
@@ -81,6 +93,8 @@ impl Bench {
             What::Fork { n } => chain::fork(&store, *n)?,
             What::Resolve { n, questions } => chain::resolve(&store, *n, *questions)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
+            What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
+            What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;
         Ok(Exit::Done)

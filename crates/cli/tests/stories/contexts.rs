@@ -1,0 +1,203 @@
+//! Contexts: `compile`, `render`, `bundle show`.
+
+use serde_json::{Value, json};
+
+use crate::expect::{check, check_json};
+use crate::runner::Enjamb;
+use crate::threads::{post, reply, thread};
+
+/// A thread with a question that was answered, and one that was not.
+fn asked(enjamb: &Enjamb) -> String {
+    let id = thread(enjamb);
+    let first = post(enjamb, &id, "why is checkout slow?", &["--run"]);
+    reply(enjamb, &id, &first, "two sleeps");
+    post(enjamb, &id, "cap it at 3", &[]);
+    id
+}
+
+#[test]
+fn a_context_is_compiled_recorded_shown_and_audited() {
+    let enjamb = Enjamb::new();
+    let id = asked(&enjamb);
+    let compiled = enjamb.json(&["compile", &id]);
+    let expected = json!({
+        "schema": "enjamb.cli.compile/1", "bundle": "art-[..]", "bytes": "[..]", "items": 3, "thread_id": id,
+        "from_seq": 5, "from_message_id": "[..]", "run": "[..]", "strategy": "recent_messages_v1",
+        "limits": {"hierarchical_summaries_v1_max_refs": 3, "recent_messages_v1_limit": 16},
+        "reason": {"cause": "no_compaction_checkpoint", "selected": "recent_messages_v1"}, "resets": [],
+        "decided_seq": 6,
+    });
+    check_json(&compiled, &expected);
+    let bundle = compiled["bundle"].as_str().unwrap();
+    check(
+        &enjamb.run(&["compile", "--audit", bundle]).done().out(),
+        &format!("✓ {bundle} compiles to the same bytes\n"),
+    );
+    assert_eq!(enjamb.json(&["compile", "--audit", bundle])["same"], true);
+    check(
+        &enjamb.run(&["bundle", "show", bundle]).done().out(),
+        &format!(
+            "
+thread      {id}
+up to       5
+strategy    recent_messages_v1
+run         [..]
+message     [..]
+by          user through cli
+0\tuser\t1\twhy is checkout slow?
+1\tassistant\t\ttwo sleeps
+2\tuser\t4\tcap it at 3
+"
+        ),
+    );
+    let decided = enjamb.run(&["thread", "decisions", &id]).done().out();
+    check(&decided, "6\t[..]\trecent_messages_v1\tno_compaction_checkpoint\n");
+    assert_eq!(enjamb.json(&["thread", "decisions", &id, "-n", "0"])["decisions"].as_array().unwrap().len(), 1);
+    let types = enjamb.run(&["thread", "events", &id, "--from", "5"]).done().out();
+    let types: Vec<Value> = types.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let types: Vec<_> = types.iter().map(|frame| frame["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        types,
+        ["continuity_run_spawned", "continuity_context_selection_decided", "continuity_context_compiled"]
+    );
+    enjamb.run(&["verify"]).done();
+}
+
+/// A message like the first one.
+fn asked_again(enjamb: &Enjamb, thread: &str) -> String {
+    post(enjamb, thread, "is checkout slow again?", &[])["message_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn explain_says_of_each_candidate_by_which_rule() {
+    let enjamb = Enjamb::new();
+    let id = asked(&enjamb);
+    (0..20).for_each(|at| drop(post(&enjamb, &id, &format!("message {at}"), &[])));
+    let explained = enjamb.run(&["compile", &id, "--explain", "--dry-run"]).done().out();
+    let first = explained.lines().next().unwrap();
+    check(first, &format!("out\t0\trecent_messages_v1_limit\t{id}/0-[..]\tearlier than the last messages"));
+    assert_eq!(explained.lines().filter(|line| line.starts_with("in\t")).count(), 16);
+    let budget = enjamb.json(&["compile", &id, "--explain", "--dry-run", "--budget", "20"]);
+    assert_eq!((&budget["strategy"], &budget["decided_seq"]), (&json!("token_budget_v1"), &Value::Null));
+    let rows = budget["candidates"].as_array().unwrap();
+    let tokens: u64 =
+        rows.iter().filter(|row| row["included"] == true).map(|row| row["tokens"].as_u64().unwrap()).sum();
+    assert!(tokens <= 20 && rows.iter().any(|row| row["included"] == false), "{rows:?}");
+    let found = enjamb.json(&[
+        "compile",
+        &id,
+        "--strategy",
+        "retrieval_recent_messages_v1",
+        "--message",
+        &asked_again(&enjamb, &id),
+    ]);
+    assert_eq!((&found["items"], &found["resets"]), (&json!(17), &json!([])));
+    let results = enjamb.run(&["render", found["bundle"].as_str().unwrap()]).done().out();
+    assert!(results.contains("user (1): why is checkout slow?"), "{results}");
+    let roles = enjamb.json(&["compile", &id, "--role", "user=developer", "--dry-run"]);
+    assert_eq!(roles["strategy"], "actor_roles_recent_messages_v1");
+}
+
+#[test]
+fn a_context_is_rendered_for_each_provider() {
+    let enjamb = Enjamb::new();
+    let id = asked(&enjamb);
+    let bundle = enjamb.run(&["compile", &id]).done().line();
+    let render = |target: &str| enjamb.run(&["render", &bundle, "--for", target]).done().out();
+    let (user, assistant, cap) = (
+        r#"{"content":"why is checkout slow?","role":"user","type":"message"}"#,
+        r#"{"content":"two sleeps","role":"assistant","type":"message"}"#,
+        r#"{"content":"cap it at 3","role":"user","type":"message"}"#,
+    );
+    assert_eq!(render("open-responses"), format!("[{user},{assistant},{cap}]\n"));
+    assert_eq!(render("open-responses"), enjamb.run(&["render", &bundle]).done().out());
+    assert_eq!(render("openai-chat"), format!("[{user},{assistant},{cap}]\n").replace(",\"type\":\"message\"", ""));
+    let anthropic: Value = serde_json::from_str(&render("anthropic")).unwrap();
+    assert_eq!(
+        anthropic["messages"][1],
+        json!({"role": "assistant", "content": [{"type": "text", "text": "two sleeps"}]})
+    );
+    assert_eq!(enjamb.json(&["render", &bundle])["rendered"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_audit_notices_a_bundle_that_was_not_compiled_here() {
+    let enjamb = Enjamb::new();
+    let id = asked(&enjamb);
+    let bundle = enjamb.run(&["compile", &id]).done().line();
+    let text = enjamb.run(&["get", &bundle]).done().out();
+    let forged = enjamb.put(text.replace("two sleeps", "two naps"));
+    let answer = enjamb.json(&["compile", "--audit", &bundle]);
+    assert_eq!(answer["differences"], json!([]));
+    let mut command = enjamb.command(&["compile", "--audit", &forged]);
+    command.arg("--json");
+    let answer = crate::runner::answer(command, b"").exits(1).document();
+    assert_eq!((&answer["same"], &answer["differences"]), (&json!(false), &json!(["item 1"])));
+}
+
+#[test]
+fn what_cannot_be_compiled_or_rendered_is_refused_and_nothing_is_written() {
+    let enjamb = Enjamb::new();
+    let (id, empty) = (asked(&enjamb), thread(&enjamb));
+    let bundle = enjamb.run(&["compile", &id]).done().line();
+    let text = enjamb.run(&["get", &bundle]).done().out();
+    let newer = enjamb
+        .put(text.replace("\"type\":\"message\",\"role\":\"assistant\"", "\"type\":\"dream\",\"role\":\"assistant\""));
+    let other = enjamb.put("{}");
+    let lost = enjamb.put(text.replace(
+        "\"items\":[",
+        &format!("\"items\":[{{\"type\":\"summary_ref\",\"artifact_id\":\"{}\"}},", "0".repeat(64)),
+    ));
+    let before = enjamb.run::<&str>(&[]).done().out();
+    let refused = |arguments: &[&str], exit: i32, code: &str, says: &str| {
+        let problem = enjamb.run(&[arguments, &["--json"]].concat()).exits(exit).problem();
+        assert_eq!(problem["code"], code, "{problem}");
+        assert!(problem["title"].as_str().unwrap().contains(says), "{problem}");
+    };
+    refused(&["compile", &id, "--message", "nobody"], 3, "message-not-found", "no message nobody");
+    refused(&["compile", &id, "--run", "nobody"], 3, "run-not-found", "no run nobody");
+    refused(&["compile", &empty], 5, "thread-empty", "no messages");
+    refused(&["compile", "nowhere"], 3, "not-found", "no thread nowhere");
+    refused(&["compile", &id, "--strategy", "guess"], 2, "unknown-strategy", "guess");
+    refused(&["compile", &id, "--strategy", "token_budget_v1"], 2, "bad-request", "budget");
+    refused(&["compile", &id, "--budget", "1"], 2, "budget-too-small", "1 tokens");
+    refused(&["compile", &id, "--budget", "9", "--counted-by", "feel"], 2, "bad-request", "feel");
+    let recent = ["compile", &id, "--strategy", "recent_messages_v1"];
+    refused(&[&recent[..], &["--role", "user=system"]].concat(), 2, "bad-request", "recent_messages_v1");
+    refused(&[&recent[..], &["--budget", "90"]].concat(), 2, "bad-request", "token_budget_v1");
+    refused(&["compile", &id, "--role", "bob=tool"], 2, "bad-request", "bob=tool");
+    refused(&["compile", "--audit", &newer], 2, "unknown-item", "item 1 of the bundle has the type \"dream\"");
+    refused(&["render", &newer], 2, "unknown-item", "dream");
+    refused(&["render", &other], 2, "not-a-bundle", "schema");
+    refused(&["render", &lost], 3, "artifact-not-found", "art-0000");
+    refused(&["render", &bundle, "--for", "nobody"], 2, "bad-request", "nobody");
+    refused(&["bundle", "show", &other], 2, "not-a-bundle", "schema");
+    assert_eq!(enjamb.run::<&str>(&[]).done().out(), before, "what is refused leaves nothing behind");
+}
+
+#[test]
+fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
+    let enjamb = Enjamb::new();
+    let call = json!({"role": "assistant", "content": [{"type": "text", "text": "let me look"}, {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.rs"}}]});
+    let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "line\n".repeat(2_000)}]});
+    let delta =
+        json!([{"role": "user", "content": "why is it slow?"}, call, result, {"role": "user", "content": "go on"}]);
+    let arguments = ["checkpoint", "--format", "anthropic-messages-v1", "--principal", "a"];
+    let tip = enjamb.run_with(&arguments, delta.to_string()).done().line();
+    let whole = enjamb.json(&["compile", &tip]);
+    assert_eq!((&whole["strategy"], &whole["items"]), (&json!("chain_messages_v1"), &json!(4)));
+    let again = enjamb.json(&["compile", &tip]);
+    assert_eq!(again["bundle"], whole["bundle"], "the same chain, the same bytes");
+    let fitted = enjamb.json(&["compile", &tip, "--budget", "200", "--explain"]);
+    assert_eq!(fitted["strategy"], "chain_token_budget_v1/200/o200k_base");
+    let bundle = fitted["bundle"].as_str().unwrap();
+    let rendered = enjamb.run(&["render", bundle, "--for", "anthropic"]).done().out();
+    assert!(rendered.contains("result of Read, 10000 bytes") && rendered.contains("[called Read"), "{rendered}");
+    for bundle in [&whole["bundle"], &fitted["bundle"]] {
+        assert_eq!(enjamb.json(&["compile", "--audit", bundle.as_str().unwrap()])["same"], true);
+    }
+    let small = enjamb.run(&["compile", &tip, "--budget", "1", "--json"]).exits(2).problem();
+    assert_eq!(small["code"], "budget-too-small");
+    enjamb.run(&["compile", &tip, "--role", "a=user"]).exits(2);
+    enjamb.run(&["verify"]).done();
+}
