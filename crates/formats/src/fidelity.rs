@@ -1,5 +1,6 @@
 //! What became of each block when a conversation was put into another format.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -42,6 +43,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    pub const ALL: [Self; 4] = [Self::Kept, Self::Mapped, Self::Rendered, Self::Dropped];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kept => "kept",
@@ -66,6 +69,8 @@ pub enum Tier {
 }
 
 impl Tier {
+    pub const ALL: [Self; 4] = [Self::Native, Self::Mapped, Self::Rendered, Self::Raw];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -85,14 +90,14 @@ impl fmt::Display for Tier {
 /// Blocks counted by what became of them and why. Counts add up to the blocks of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FidelityLedger {
-    counts: BTreeMap<(Outcome, &'static str), u64>,
+    counts: BTreeMap<(Outcome, Cow<'static, str>), u64>,
 }
 
 impl FidelityLedger {
     pub fn of(fates: &[Fate]) -> Self {
         let mut ledger = Self::default();
         for fate in fates {
-            *ledger.counts.entry((fate.outcome, fate.reason)).or_default() += 1;
+            *ledger.counts.entry((fate.outcome, fate.reason.into())).or_default() += 1;
         }
         ledger
     }
@@ -100,7 +105,7 @@ impl FidelityLedger {
     /// Adds what became of other blocks, such as those of the next delta.
     pub fn merge(&mut self, other: &Self) {
         for (key, count) in &other.counts {
-            *self.counts.entry(*key).or_default() += count;
+            *self.counts.entry(key.clone()).or_default() += count;
         }
     }
 
@@ -113,8 +118,13 @@ impl FidelityLedger {
     }
 
     /// Outcome, reason and count, in that order.
-    pub fn rows(&self) -> impl Iterator<Item = (Outcome, &'static str, u64)> {
-        self.counts.iter().map(|((outcome, reason), count)| (*outcome, *reason, *count))
+    pub fn rows(&self) -> impl Iterator<Item = (Outcome, &str, u64)> {
+        self.counts.iter().map(|((outcome, reason), count)| (*outcome, &**reason, *count))
+    }
+
+    /// The ledger that gave such rows.
+    pub fn from_rows(rows: impl IntoIterator<Item = (Outcome, String, u64)>) -> Self {
+        Self { counts: rows.into_iter().map(|(outcome, reason, count)| ((outcome, reason.into()), count)).collect() }
     }
 
     pub fn tier(&self) -> Tier {

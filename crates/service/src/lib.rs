@@ -3,6 +3,7 @@
 mod append;
 mod artifact;
 mod branch;
+mod cache;
 mod care;
 mod checkpoint;
 mod commits;
@@ -38,6 +39,8 @@ mod timeline;
 use std::path::Path;
 
 use enjamb_ledger::{SqliteLedger, SqliteOptions};
+
+use cache::Cache;
 
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
@@ -87,6 +90,7 @@ pub type Result<T> = std::result::Result<T, ServiceError>;
 pub struct Store {
     ledger: SqliteLedger,
     env: Env,
+    cache: Cache,
 }
 
 /// Who does something, as frames record it.
@@ -106,13 +110,13 @@ impl Default for Actor {
 impl Store {
     /// Opens the store in a directory.
     pub fn open(dir: &Path, env: Env) -> Result<Self> {
-        Ok(Self { ledger: SqliteLedger::open(dir, SqliteOptions::default())?, env })
+        Ok(Self { ledger: SqliteLedger::open(dir, SqliteOptions::default())?, env, cache: Cache::of(dir) })
     }
 
     /// Opens the store in a directory, making it if there is none.
     pub fn create(dir: &Path, env: Env) -> Result<Self> {
         let ledger = SqliteLedger::create(dir, SqliteOptions::default(), &env.new_id())?;
-        Ok(Self { ledger, env })
+        Ok(Self { ledger, env, cache: Cache::of(dir) })
     }
 
     pub fn dir(&self) -> &Path {

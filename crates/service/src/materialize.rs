@@ -11,6 +11,7 @@ use enjamb_core::{CommitId, limits};
 use enjamb_formats::{FidelityLedger, Format, Framing, JoinError, Joiner, Tier, Weight, narrative};
 use enjamb_ledger::{Ledger, LedgerError, Part, StoredCommit};
 
+use crate::cache::{Broken, Entry, Keeper, Key, Known};
 use crate::{Result, ServiceError, Store, commits};
 
 /// What to materialize, and how.
@@ -24,7 +25,7 @@ pub struct Materialize {
 }
 
 /// What was materialized.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Materialized {
     pub tier: Tier,
     pub format: String,
@@ -36,23 +37,178 @@ pub struct Materialized {
     pub ledger: Option<FidelityLedger>,
 }
 
+/// Commits before a tip at which something kept is looked for.
+const KEPT_BEFORE_MAX: usize = 64;
+
+/// A conversation that the one asked for begins with.
+struct Ancestor {
+    known: Known,
+    key: Key,
+    later: Vec<Part>,
+}
+
+/// A conversation can be gone on with when nothing but lines comes after it.
+fn goes_on(said: &Materialized, later: &[Part]) -> bool {
+    let is_lines = enjamb_formats::by_id(&said.format).is_some_and(|format| format.framing() == Framing::JsonLines);
+    said.tier == Tier::Native && is_lines && later.iter().all(|part| *part.format == *said.format)
+}
+
+impl Materialize {
+    fn key(&self, tip: &CommitId) -> Key {
+        Key::of(tip, &self.stop, self.format.as_deref())
+    }
+}
+
+impl Materialized {
+    fn add(&mut self, parts: &[Part]) {
+        self.commits += parts.len() as u64;
+        self.messages += parts.iter().map(|part| part.messages).sum::<u64>();
+        self.tokens += parts.iter().map(|part| part.tokens).sum::<u64>();
+    }
+}
+
+/// An output for which a conversation may be written from the beginning again: what it has already is passed over.
+struct Resumable<'a, 'o> {
+    out: &'a mut Out<'o>,
+    at: u64,
+    written: u64,
+}
+
+impl Resumable<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let had = self.written.saturating_sub(self.at).min(bytes.len() as u64);
+        self.at += bytes.len() as u64;
+        self.written = self.written.max(self.at);
+        match &bytes[had as usize..] {
+            [] => Ok(()),
+            rest => (self.out)(rest),
+        }
+    }
+}
+
 type Out<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 impl Store {
     /// Writes the conversation that a chain holds.
     pub fn materialize(&self, request: &Materialize, out: &mut Out<'_>) -> Result<Materialized> {
+        let Some(tip) = &request.tip else { return self.write_parts(request, &[], out) };
+        let mut out = Resumable { out, at: 0, written: 0 };
+        let key = request.key(tip);
+        let mut asked = false;
+        match self.cache.find(&key) {
+            Some(Known::Kept(entry)) if self.hand_out(&key, &entry, &mut out)? => return Ok(entry.said),
+            Some(_) => asked = true,
+            None => {}
+        }
+        if let Some(ancestor) = self.kept_before(request)? {
+            match ancestor {
+                Ancestor { known: Known::Kept(entry), key: old, later } => {
+                    if self.hand_out(&old, &entry, &mut out)? {
+                        return self.go_on(&key, &old, &entry, &later, &mut out);
+                    }
+                }
+                Ancestor { known: Known::Asked, .. } => asked = true,
+            }
+        }
         let parts = self.contributing(request)?;
+        let bytes: u64 = parts.iter().map(|part| part.len).sum();
+        let keeper = asked.then(|| Keeper::begin(&self.cache, bytes, self.env.new_id())).flatten();
+        if keeper.is_none() && bytes >= self.cache.bytes_min {
+            self.cache.note(&key);
+        }
+        self.write_and_keep(request, &key, &parts, keeper, &mut out)
+    }
+
+    /// Writes what was kept, and says whether that went well. What turns out not to be what was kept is forgotten, and
+    /// whoever makes it anew need not write again what is out already.
+    fn hand_out(&self, key: &Key, entry: &Entry, out: &mut Resumable<'_, '_>) -> Result<bool> {
+        match self.cache.stream(entry, &mut |bytes| out.write(bytes)) {
+            Ok(()) => Ok(true),
+            Err(Broken::Output(error)) => Err(LedgerError::Output(error).into()),
+            Err(Broken::Kept) => {
+                self.cache.forget(key);
+                out.at = 0;
+                Ok(false)
+            }
+        }
+    }
+
+    /// The nearest commit before the tip whose conversation was asked for, and what came after it.
+    fn kept_before(&self, request: &Materialize) -> Result<Option<Ancestor>> {
+        let Some(tip) = &request.tip else { return Ok(None) };
+        let near = self.ledger.parts(tip, &request.stop, KEPT_BEFORE_MAX)?;
+        let mut later = Vec::new();
+        for part in near.ok_or_else(|| commits::unknown(tip))? {
+            let key = request.key(&part.link.id);
+            if !later.is_empty()
+                && let Some(known) = self.cache.find(&key)
+            {
+                later.reverse();
+                let grows = match &known {
+                    Known::Asked => true,
+                    Known::Kept(entry) => goes_on(&entry.said, &later),
+                };
+                return Ok(grows.then_some(Ancestor { known, key, later }));
+            }
+            later.push(part);
+        }
+        Ok(None)
+    }
+
+    /// Writes what came after a conversation that was kept and is out, and keeps it as well.
+    fn go_on(
+        &self,
+        key: &Key,
+        old: &Key,
+        entry: &Entry,
+        later: &[Part],
+        out: &mut Resumable<'_, '_>,
+    ) -> Result<Materialized> {
+        let later: Vec<Part> = later.iter().filter(|part| !part.link.kind.begins()).cloned().collect();
+        let mut keeper = Keeper::resume(&self.cache, entry);
+        let mut said = entry.said.clone();
+        self.join_lines(&later, &mut |bytes| {
+            said.bytes += bytes.len() as u64;
+            if let Some(keeper) = &mut keeper {
+                keeper.push(bytes);
+            }
+            out.write(bytes)
+        })?;
+        said.add(&later);
+        if let Some(keeper) = keeper {
+            keeper.keep(key, &said);
+            self.cache.forget(old);
+        }
+        Ok(said)
+    }
+
+    fn write_and_keep(
+        &self,
+        request: &Materialize,
+        key: &Key,
+        parts: &[Part],
+        mut keeper: Option<Keeper<'_>>,
+        out: &mut Resumable<'_, '_>,
+    ) -> Result<Materialized> {
         let mut bytes = 0;
-        let mut counted = |part: &[u8]| {
+        let written = self.write_parts(request, parts, &mut |part| {
             bytes += part.len() as u64;
-            out(part)
-        };
-        let mut done = self.write_parts(request, &parts, &mut counted)?;
-        done.bytes = bytes;
-        done.commits = parts.len() as u64;
-        done.messages = parts.iter().map(|part| part.messages).sum();
-        done.tokens = parts.iter().map(|part| part.tokens).sum();
-        Ok(done)
+            if let Some(keeper) = &mut keeper {
+                keeper.push(part);
+            }
+            out.write(part)
+        });
+        let done = written.map(|mut done| {
+            done.bytes = bytes;
+            done.add(parts);
+            done
+        });
+        match (&done, keeper) {
+            (Ok(done), Some(keeper)) => keeper.keep(key, done),
+            (Err(_), Some(keeper)) => keeper.drop_all(),
+            (_, None) => {}
+        }
+        done
     }
 
     /// The deltas that contribute, from the stop to the tip.
@@ -320,6 +476,81 @@ mod tests {
     }
 
     use std::io::Write;
+
+    /// A store that keeps everything it is asked for twice, however small.
+    fn keeping(home: &std::path::Path) -> Store {
+        let mut store = Store::create(home, Env::system()).unwrap();
+        store.cache.bytes_min = 0;
+        store
+    }
+
+    #[test]
+    fn what_is_kept_is_what_would_be_made() {
+        for seed in 0..4 {
+            let home = tempfile::tempdir().unwrap();
+            let store = keeping(home.path());
+            let made = grow(&store, 60, seed);
+            // Asked, kept, found; and grown by the commits after each.
+            (0..3).for_each(|_| check(&store, &made));
+        }
+    }
+
+    /// A chain that is read, goes on, and is read again.
+    fn grown(store: &Store, commits: usize) -> (CommitId, String) {
+        let delta = |at: usize| format!("{{\"role\":\"user\",\"content\":\"{at}{}\"}}\n", "x".repeat(300_000));
+        let (mut tip, mut whole) = (None, String::new());
+        for at in 0..commits {
+            let request = request(&delta(at), tip, CommitKind::Delta, at);
+            tip = Some(store.checkpoint(request).unwrap().id);
+            whole.push_str(&delta(at));
+            assert!(read(store, tip) == whole, "after commit {at}");
+        }
+        (tip.unwrap(), whole)
+    }
+
+    fn read(store: &Store, tip: Option<CommitId>) -> String {
+        let mut text = Vec::new();
+        let request = Materialize { tip, stop: Stop::Root, format: None };
+        let done = store.materialize(&request, &mut |part| text.write_all(part)).unwrap();
+        assert_eq!(done.bytes, text.len() as u64);
+        String::from_utf8(text).unwrap()
+    }
+
+    fn kept_files(home: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
+        let files = std::fs::read_dir(home.join("cache")).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+    }
+
+    #[test]
+    fn a_chain_that_grows_goes_on_in_one_file() {
+        let home = tempfile::tempdir().unwrap();
+        let store = keeping(home.path());
+        let (_, whole) = grown(&store, 12);
+        let files = kept_files(home.path(), "bytes");
+        assert_eq!(files.len(), 1);
+        assert_eq!(std::fs::read_to_string(&files[0]).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_rots_in_the_cache_is_made_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let store = keeping(home.path());
+        let (tip, whole) = grown(&store, 12);
+        for at in [0, 1_500_000, whole.len() - 2] {
+            for file in kept_files(home.path(), "bytes") {
+                let mut bytes = std::fs::read(&file).unwrap();
+                bytes[at] ^= 1;
+                std::fs::write(&file, &bytes).unwrap();
+            }
+            assert!(read(&store, Some(tip)) == whole, "rot at {at}");
+        }
+        kept_files(home.path(), "bytes").iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        assert!(read(&store, Some(tip)) == whole);
+        for entry in kept_files(home.path(), "entry") {
+            std::fs::write(entry, "no entry").unwrap();
+        }
+        assert!(read(&store, Some(tip)) == whole);
+    }
 
     #[test]
     fn any_tip_of_any_tree_is_the_deltas_on_its_path() {
