@@ -170,6 +170,11 @@ impl Segments {
         Ok(self.segment(segment)?.record(n, &mut Blocks::new(self))?)
     }
 
+    /// As `record`, at the end of what `out` holds.
+    pub fn append_record(&self, segment: &Digest, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
+        Ok(self.segment(segment)?.append_record(n, &mut Blocks::new(self), out)?)
+    }
+
     /// Streams a range of a large artifact, each chunk checked before it is handed out.
     pub fn artifact(
         &self,

@@ -10,7 +10,7 @@ use enjamb_core::Digest;
 
 use super::block;
 use super::error::{Place, SegmentError};
-use super::footer::{Entry, Footer};
+use super::footer::{Body, Entry, Footer, Source};
 use super::layout::{FOOTER_BYTES_MAX, HEADER_BYTES, Key, TRAILER_BYTES, Trailer, TrailerError};
 use super::object::{Blocks, Fetch, ObjectReader, RawBlock};
 use super::tables;
@@ -103,15 +103,29 @@ impl<R: ReadAt> Segment<R> {
         self.footer.entry(key).ok_or(SegmentError::MissingObject { segment: self.name, key: *key })
     }
 
+    /// The block that a record begins in; `None` when it is not here, or has no bytes of its own here.
+    pub fn block_of(&self, number: u64) -> Option<u32> {
+        match self.footer.entry(&Key::Record(number))?.body {
+            Body::Extents([first, ..]) if first.source == Source::Own => Some(first.block),
+            Body::Extents(_) | Body::Runs(_) => None,
+        }
+    }
+
     /// The bytes of a record, which the caller compares with the record's own digest.
     pub fn record(&self, number: u64, blocks: &mut Blocks<'_>) -> Result<Vec<u8>, SegmentError> {
-        let entry = self.entry(&Key::Record(number))?;
-        let mut bytes = Vec::with_capacity(entry.len as usize);
-        self.read_object(&entry, 0..entry.len, blocks, &mut |part| {
-            bytes.extend_from_slice(part);
-            Ok::<_, SegmentError>(())
-        })?;
+        let mut bytes = Vec::new();
+        self.append_record(number, blocks, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// As [`Segment::record`], at the end of what `out` holds.
+    pub fn append_record(&self, number: u64, blocks: &mut Blocks<'_>, out: &mut Vec<u8>) -> Result<(), SegmentError> {
+        let entry = self.entry(&Key::Record(number))?;
+        out.reserve(entry.len as usize);
+        self.read_object(&entry, 0..entry.len, blocks, &mut |part| {
+            out.extend_from_slice(part);
+            Ok::<_, SegmentError>(())
+        })
     }
 
     /// Hands the bytes of an object in `range` to `sink`, piece by piece; what of the range lies beyond the object's

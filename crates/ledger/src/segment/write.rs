@@ -259,6 +259,11 @@ impl<W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> SegmentWriter<W, K> {
         Ok(Extent { source: Source::Own, block, offset, len: piece.len() as u32 })
     }
 
+    /// Ends the block that is being filled if it holds so many bytes: what comes next is read at other times.
+    pub fn end_block_from(&mut self, bytes: usize) -> Result<(), SegmentWriteError> {
+        if self.block.len() >= bytes { self.flush() } else { Ok(()) }
+    }
+
     fn flush(&mut self) -> Result<(), SegmentWriteError> {
         if self.block.is_empty() {
             return Ok(());

@@ -37,6 +37,12 @@ pub struct SealedRange {
     pub bytes: u64,
 }
 
+impl SealedRange {
+    pub(crate) fn holds(&self, n: u64) -> bool {
+        (self.first_n..=self.last_n).contains(&n)
+    }
+}
+
 /// Opens the log of an existing store for reading and writing.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
     let connection = connect(path, vfs, OpenFlags::empty())?;

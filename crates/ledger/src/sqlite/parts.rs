@@ -1,13 +1,13 @@
-//! Deltas one after the other, on two threads. What is in the log is read and checked by both in turns; what is sealed is
-//! decompressed by one, ahead of the other, who checks it.
+//! Deltas one after the other, read and checked by two threads in turns: run by run what is in the log, block by block
+//! what is sealed, so that each block is decompressed once.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use enjamb_core::ArtifactId;
+use enjamb_core::{ArtifactId, Digest};
 
-use super::log::{Bodies, Log};
+use super::log::{Bodies, Log, SealedRange};
 use super::{Reader, Records, SqliteLedger};
 use crate::error::LedgerError;
 use crate::record::bytes_in;
@@ -16,7 +16,7 @@ use crate::{Ledger, Part, PartSink, Result};
 /// Bytes that change hands at once. In fewer, the threads would wake each other all the time.
 const RUN_BYTES: u64 = 256 << 10;
 /// Runs that are read before someone wants them.
-const RUNS_AHEAD: usize = 8;
+const RUNS_AHEAD: usize = 12;
 /// What a record of bytes has besides them, at most.
 const RECORD_EXTRA: usize = 16;
 
@@ -32,13 +32,12 @@ struct Run {
     bodies: Vec<u8>,
     /// Where the body of each part is; `None` for one that has to be looked up.
     places: Vec<Option<Range<usize>>>,
-    is_checked: bool,
 }
 
 impl SqliteLedger {
     pub(super) fn stream_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
         let reader = self.reader()?;
-        let plans = plans(parts, Log(&reader.log).last_sealed()?);
+        let plans = self.plans(&reader, parts)?;
         if plans.len() < 2 {
             let handed = self.hand_out(&plans, &reader, None, sink);
             self.give_back(reader);
@@ -111,32 +110,45 @@ impl SqliteLedger {
         let records = Records { log: Log(&look), segments: &self.segments };
         let sealed = records.log.last_sealed()?;
         let mut hot = Bodies::of(&look);
+        let mut range = None;
         run.bodies.clear();
         run.bodies.reserve(parts.iter().map(|part| part.len as usize + RECORD_EXTRA).sum());
         run.places.clear();
-        run.is_checked = parts.iter().all(|part| part.place > sealed);
         for part in parts {
             let start = run.bodies.len();
             match part.place {
                 0 => {}
                 n if n > sealed => hot.append(n, &mut run.bodies)?,
-                n => run.bodies.extend(records.body(n)?),
+                n => self.append_sealed(records, n, &mut range, &mut run.bodies)?,
             }
-            let place = Some(start..run.bodies.len()).filter(|_| part.place > 0);
             // Bytes that were just read are checked while they are near.
-            let place = place.filter(|place| !run.is_checked || run.checked(part, place).is_some());
-            run.places.push(place);
+            let place = start..run.bodies.len();
+            let is_right = part.place > 0 && run.checked(part, &place);
+            run.places.push(is_right.then_some(place));
         }
         Ok(run)
     }
 
+    /// Appends a body that is in a segment. Neighbours are nearly always in the same one.
+    fn append_sealed(
+        &self,
+        records: Records<'_>,
+        n: u64,
+        range: &mut Option<SealedRange>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if range.is_none_or(|range| !range.holds(n)) {
+            *range = records.log.sealed_range(n)?;
+        }
+        match range {
+            Some(range) => self.segments.append_record(&range.segment, n, out),
+            None => Err(LedgerError::corrupt(format!("record {n}"), "it is missing")),
+        }
+    }
+
     fn hand_out_run(&self, first: usize, parts: &[Part], run: &Run, sink: &mut PartSink<'_>) -> Result<()> {
         for ((at, part), place) in (first..).zip(parts).zip(&run.places) {
-            let bytes = place.as_ref().and_then(|place| match run.is_checked {
-                true => bytes_in(&run.bodies[place.clone()]),
-                false => run.checked(part, place),
-            });
-            match bytes {
+            match place.clone().and_then(|place| bytes_in(&run.bodies[place])) {
                 Some(bytes) => sink(at, bytes).map_err(LedgerError::Output)?,
                 // In a segment of its own, dropped, or damaged: a proper look-up says which.
                 None => self.read(&part.named()?, None, &mut |bytes| sink(at, bytes))?,
@@ -147,24 +159,59 @@ impl SqliteLedger {
 }
 
 impl Run {
-    /// The bytes at a place, if they are those that the part names.
-    fn checked(&self, part: &Part, place: &Range<usize>) -> Option<&[u8]> {
-        let bytes = bytes_in(&self.bodies[place.clone()])?;
-        (Some(ArtifactId::of(bytes)) == part.artifact).then_some(bytes)
+    /// Whether the bytes at a place are those that the part names.
+    fn checked(&self, part: &Part, place: &Range<usize>) -> bool {
+        let bytes = bytes_in(&self.bodies[place.clone()]);
+        bytes.is_some_and(|bytes| Some(ArtifactId::of(bytes)) == part.artifact)
     }
 }
 
-/// Parts in runs of some size, those in the log to be read by both threads in turns.
-fn plans(parts: &[Part], sealed: u64) -> Vec<Plan<'_>> {
-    let mut plans: Vec<Plan<'_>> = Vec::new();
-    let mut rest = parts;
-    while !rest.is_empty() {
-        let (these, later) = rest.split_at(run_of(rest));
-        let is_hot = these.iter().all(|part| part.place > sealed);
-        plans.push(Plan { parts: these, ahead: !is_hot || plans.len() % 2 == 1 });
-        rest = later;
+/// Where a part is read from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Log,
+    Block(Digest, u32),
+    /// Somewhere that takes looking for.
+    Elsewhere,
+}
+
+impl SqliteLedger {
+    /// Parts in runs of some size, none of which is read from two places.
+    fn plans<'p>(&self, reader: &Reader, parts: &'p [Part]) -> Result<Vec<Plan<'p>>> {
+        let lanes = self.lanes(reader, parts)?;
+        let mut plans = Vec::new();
+        let (mut first, mut ahead, mut before) = (0, true, None);
+        while first < parts.len() {
+            let lane = lanes[first];
+            let alike = lanes[first..].iter().take_while(|other| **other == lane).count();
+            let these = &parts[first..first + alike];
+            let these = &these[..run_of(these)];
+            // Whoever has begun with a block goes on with it.
+            ahead ^= lane == Lane::Log || before != Some(lane);
+            plans.push(Plan { parts: these, ahead });
+            before = Some(lane);
+            first += these.len();
+        }
+        Ok(plans)
     }
-    plans
+
+    fn lanes(&self, reader: &Reader, parts: &[Part]) -> Result<Vec<Lane>> {
+        let log = Log(&reader.log);
+        let sealed = log.last_sealed()?;
+        let mut range: Option<SealedRange> = None;
+        let mut lane = |part: &Part| {
+            match part.place {
+                0 => return Ok(Lane::Elsewhere),
+                n if n > sealed => return Ok(Lane::Log),
+                n if range.is_none_or(|range| !range.holds(n)) => range = log.sealed_range(n)?,
+                _ => {}
+            }
+            let Some(range) = range else { return Ok(Lane::Elsewhere) };
+            let block = self.segments.segment(&range.segment)?.block_of(part.place);
+            Ok(block.map_or(Lane::Elsewhere, |block| Lane::Block(range.segment, block)))
+        };
+        parts.iter().map(&mut lane).collect()
+    }
 }
 
 /// How many parts make a run: one at least.

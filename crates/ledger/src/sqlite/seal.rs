@@ -29,6 +29,9 @@ const KNOWN_CHUNKS_MAX: usize = 400_000;
 /// each costs 34 bytes and the window finds the small repeats.
 const COLD: SegmentOptions = SegmentOptions { record_chunk_bytes_min: 16 << 10, ..SegmentOptions::COLD };
 
+/// Frames are read one by one, and by whoever looks for a commit: their blocks are short.
+const FRAME_BLOCK_BYTES: usize = 512 << 10;
+
 /// What sealing did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
@@ -45,6 +48,12 @@ struct Item {
     n: u64,
     /// Items of one group lie together: frames of a stream, bytes of a chain.
     group: (u8, u64),
+}
+
+impl Item {
+    fn is_frame(&self) -> bool {
+        self.group.0 == 0
+    }
 }
 
 impl SqliteLedger {
@@ -226,7 +235,12 @@ fn write(
     progress: &mut Progress<'_>,
 ) -> Result<SegmentSummary> {
     let mut writer = SegmentWriter::new(new.writer(), COLD, |digest: &Digest| known.get(digest).copied())?;
+    let mut of_frames = true;
     for (done, item) in items.iter().enumerate() {
+        if of_frames {
+            of_frames = item.is_frame();
+            writer.end_block_from(if of_frames { FRAME_BLOCK_BYTES } else { 0 })?;
+        }
         writer.add_record(item.n, &body_to_seal(records, index, item.n)?)?;
         progress(done as u64 + 1, items.len() as u64);
     }
