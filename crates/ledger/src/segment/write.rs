@@ -23,7 +23,8 @@ const FOOTER_LEVEL: i32 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
     pub level: i32,
-    /// Above 0, repeats are also sought at long distance, within a window of 2 to this power (at most 27).
+    /// Above 0, repeats are also sought at long distance, within a window of 2 to this power (at most 27), and the tables
+    /// in which the compressor looks for them stay below 48 MiB.
     pub window_log: u32,
 }
 
@@ -51,8 +52,8 @@ impl SegmentOptions {
     /// For bytes that are rarely read again. Within so large a block long-distance matching finds what chunks would
     /// find, and needs no digests in the footer for it.
     pub const COLD: Self = Self {
-        block_bytes: 16 << 20,
-        compression: Compression { level: 17, window_log: 24 },
+        block_bytes: 32 << 20,
+        compression: Compression { level: 19, window_log: 25 },
         record_chunk_bytes_min: u32::MAX,
     };
 }

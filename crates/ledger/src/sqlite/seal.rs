@@ -27,7 +27,7 @@ const KNOWN_CHUNKS_MAX: usize = 400_000;
 
 /// Long blocks and a high level: sealed bytes are read rarely and kept for ever. Only large chunks are listed, since
 /// each costs 34 bytes and the window finds the small repeats.
-const COLD: SegmentOptions = SegmentOptions { record_chunk_bytes_min: 16 << 10, ..SegmentOptions::COLD };
+const COLD: SegmentOptions = SegmentOptions { record_chunk_bytes_min: 48 << 10, ..SegmentOptions::COLD };
 
 /// Frames are read one by one, and by whoever looks for a commit: their blocks are short.
 const FRAME_BLOCK_BYTES: usize = 512 << 10;
@@ -153,7 +153,10 @@ impl SqliteLedger {
     fn shrink(&self) -> Result<()> {
         let log = log::open(&self.dir.join("log.db"), self.vfs())?;
         let shrunk = log.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
-        shrunk.map_err(|error| LedgerError::sqlite("shrinking the log", &error))
+        shrunk.map_err(|error| LedgerError::sqlite("shrinking the log", &error))?;
+        let index = self.caught_up_index(&log)?;
+        let shrunk = index.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);");
+        shrunk.map_err(|error| LedgerError::sqlite("shrinking the index", &error))
     }
 }
 
