@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: our binary against what else one could do, in the same run. `docs/BENCHMARKS.md` says what each
 //! workload is and how to read its table. Times are reported and never asserted.
 
+mod chain;
 mod commits;
 mod contexts;
 mod harness;
@@ -24,6 +25,7 @@ const ROUNDS: usize = 5;
 enum Workload {
     OneWriter,
     ManyWriters,
+    Chain,
     Verify,
     List,
     Contexts,
@@ -33,6 +35,7 @@ enum Workload {
 const WORKLOADS: &[(&str, Workload)] = &[
     ("W1", Workload::OneWriter),
     ("W2", Workload::ManyWriters),
+    ("W3", Workload::Chain),
     ("W8", Workload::Verify),
     ("list", Workload::List),
     ("contexts", Workload::Contexts),
@@ -116,6 +119,7 @@ impl Bench {
         match workload {
             Workload::OneWriter => commits::one_writer(self),
             Workload::ManyWriters => commits::many_writers(self),
+            Workload::Chain => chain::run(self),
             Workload::Verify => verify::run(self),
             Workload::List => listing::run(self),
             Workload::Contexts => contexts::run(self),

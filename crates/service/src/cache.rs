@@ -23,7 +23,7 @@ pub(crate) use stream::Broken;
 /// Changes when the same deltas would be joined or translated to other bytes.
 const TRANSLATOR_VERSION: u32 = 1;
 /// What is checked as a whole before any of it is handed out.
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 256 << 10;
 
 /// Where materializations are kept, and how much.
 pub(crate) struct Cache {

@@ -273,6 +273,13 @@ impl Log<'_> {
     }
 }
 
+impl<'c> Log<'c> {
+    /// The log as it is now, for as long as the answer is held.
+    pub(crate) fn held(self) -> Result<rusqlite::Transaction<'c>, LedgerError> {
+        self.0.unchecked_transaction().map_err(|error| LedgerError::sqlite("reading the log", &error))
+    }
+}
+
 /// Reads bodies one after the other into memory of the caller's. A query would copy each twice.
 pub(crate) struct Bodies<'c> {
     log: &'c Connection,

@@ -482,6 +482,8 @@ impl Ledger for SqliteLedger {
             let Some(row) = look.index.stream(stream)? else { return Ok(Vec::new()) };
             let mut chain = chain_before(look, &row, stream, from_seq)?;
             let numbers = look.index.frames(&row, from_seq, limit)?;
+            // The log is locked once for the page, not for each of its frames.
+            let _held = look.records.log.held()?;
             let mut frames = Vec::with_capacity(numbers.len());
             for (n, seq) in numbers.into_iter().zip(from_seq..) {
                 let frame = look.records.frame(n, stream, seq)?;

@@ -105,8 +105,7 @@ impl SqliteLedger {
 
     /// Reads the bodies of parts in one transaction, so that the log is locked once and not for each.
     fn fetch(&self, reader: &Reader, parts: &[Part], mut run: Run) -> Result<Run> {
-        let known = |error: rusqlite::Error| LedgerError::sqlite("reading deltas", &error);
-        let look = reader.log.unchecked_transaction().map_err(known)?;
+        let look = Log(&reader.log).held()?;
         let records = Records { log: Log(&look), segments: &self.segments };
         let sealed = records.log.last_sealed()?;
         let mut hot = Bodies::of(&look);

@@ -12,7 +12,7 @@ use enjamb_core::Digest;
 use super::{CHUNK_BYTES, Cache, Entry};
 
 /// Chunks that are read before someone wants them.
-const CHUNKS_AHEAD: usize = 4;
+const CHUNKS_AHEAD: usize = 8;
 
 /// Why bytes could not be handed out to the end.
 pub(crate) enum Broken {

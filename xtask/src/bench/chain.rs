@@ -1,0 +1,77 @@
+//! W3: the conversation that a chain of commits holds, against one file of the same bytes.
+
+use std::process::Command;
+
+use super::rounds::{self, Sample, System};
+use super::table::{self, Goal, Row};
+use super::{Bench, remove};
+use crate::Problem;
+use crate::command::on_path;
+
+const COMMITS: &str = "1000";
+const DELTA_BYTES: &str = "40000";
+
+pub(super) fn run(bench: &Bench) -> Result<(), Problem> {
+    rounds::finished(&mut bench.reference(&["deltas", "deltas", COMMITS, DELTA_BYTES]))?;
+    rounds::finished(&mut bench.reference(&["deltas", "one", "1", DELTA_BYTES]))?;
+    for store in ["hot", "kept", "sealed"] {
+        bench.fresh(store)?;
+        rounds::finished(bench.enjamb(&bench.dir.join(store)).args(["bench", "chain", "--frames", "deltas"]))?;
+    }
+    rounds::finished(bench.enjamb(&bench.dir.join("sealed")).arg("maintain"))?;
+    rounds::finished(bench.enjamb(&bench.dir.join("hot")).args(["-q", "materialize", "--stop", "root", "-o", "flat"]))?;
+    // What is asked for twice is kept.
+    read(bench, "kept")?;
+    read(bench, "kept")?;
+    let mut systems = vec![
+        System::new("cat, one file", || rounds::timed(&mut shell(bench, "cat flat"))),
+        System::new("enjamb, before maintain", || first(bench, "hot")),
+        System::new("enjamb, again", || read(bench, "kept")),
+        System::new("enjamb, after one more commit", || grown(bench)),
+        System::new("enjamb, first after maintain", || first(bench, "sealed")),
+    ];
+    if on_path("zstd") {
+        rounds::finished(&mut shell(bench, "zstd -q -19 --long=25 flat -o packed"))?;
+        systems.push(System::new("zstd -d", || rounds::timed(&mut shell(bench, "zstd -q -dc --long=25 packed"))));
+    }
+    let samples = rounds::run(&systems, bench.rounds)?;
+    let title = "W3  materialize 1,000 commits, 40 MB, every byte checked; the reference is";
+    let cat = [None, Some(3.0), Some(2.0), None, None, None];
+    table::print(&format!("{title} cat"), &rows(&systems, &samples, &cat), &samples[0]);
+    let kept = [None, None, None, Some(1.3), None, None];
+    table::print(&format!("{title} our second time"), &rows(&systems, &samples, &kept), &samples[2]);
+    if let Some(zstd) = samples.get(5) {
+        let sealed = [None, None, None, None, Some(1.3), None];
+        table::print(&format!("{title} zstd"), &rows(&systems, &samples, &sealed), zstd);
+    }
+    Ok(())
+}
+
+fn rows<'a>(systems: &'a [System<'_>], samples: &'a [Vec<Sample>], goals: &[Option<f64>]) -> Vec<Row<'a>> {
+    let both = systems.iter().zip(samples).zip(goals);
+    both.map(|((system, samples), goal)| Row { name: &system.name, samples, goal: goal.map(Goal::Within) }).collect()
+}
+
+fn read(bench: &Bench, store: &str) -> Result<Sample, Problem> {
+    let mut line = shell(bench, "\"$ENJAMB\" -q --store \"$STORE\" materialize --stop root");
+    rounds::timed(line.env("STORE", bench.dir.join(store)))
+}
+
+/// As if nobody had asked before.
+fn first(bench: &Bench, store: &str) -> Result<Sample, Problem> {
+    remove(&bench.dir.join(store).join("cache"))?;
+    read(bench, store)
+}
+
+fn grown(bench: &Bench) -> Result<Sample, Problem> {
+    let kept = bench.dir.join("kept");
+    rounds::finished(bench.enjamb(&kept).args(["bench", "chain", "--frames", "one", "--parent", "@"]))?;
+    read(bench, "kept")
+}
+
+/// A line whose output goes nowhere, as that of `cat` does.
+fn shell(bench: &Bench, line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec {line} > /dev/null")]).current_dir(&bench.dir).env("ENJAMB", &bench.enjamb);
+    command
+}
