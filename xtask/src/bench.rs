@@ -196,7 +196,7 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W8, list, contexts, memory"
+            "there is no workload \"W7\"; there are W1, W2, W3, W8, list, contexts, memory"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }
