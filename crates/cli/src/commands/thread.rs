@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure, Result};
 #[derive(Subcommand)]
 pub enum Thread {
     /// The thread of a workspace, made if there is none
-    #[command(after_help = "Example:\n  enjamb thread ensure\n  enjamb thread ensure --workspace /work/shop")]
+    #[command(after_help = "Example:\n  enjamb thread ensure\n  enjamb thread ensure --workspace ~/src/shop")]
     Ensure(Begin),
     /// Begin a thread
     #[command(after_help = "Example:\n  enjamb thread create --title 'slow checkout'")]
