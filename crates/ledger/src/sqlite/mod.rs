@@ -29,6 +29,7 @@ use rusqlite::Connection;
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
+use crate::private;
 use crate::record::{FrameRecord, Record, STATION};
 use crate::segments::Segments;
 use crate::{
@@ -63,6 +64,8 @@ pub struct SqliteLedger {
     group: Group,
     writer: Mutex<Option<Writer>>,
     readers: Mutex<Vec<Reader>>,
+    /// The connection that the store was opened with, for whoever reads first: opening one takes as long as a question.
+    opened_log: Mutex<Option<Connection>>,
     poisoned: AtomicBool,
     folded_n: Arc<AtomicU64>,
     folding: Mutex<Option<JoinHandle<()>>>,
@@ -166,8 +169,8 @@ impl SqliteLedger {
         if !path.is_file() {
             return Err(missing(dir));
         }
-        log::settle(&path, options.vfs.as_deref())?;
-        Self::with_segments(dir, options)
+        let log = log::settle(&path, options.vfs.as_deref())?;
+        Self::with_log(dir, options, log)
     }
 
     /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
@@ -177,7 +180,7 @@ impl SqliteLedger {
         Self::open(dir, options)
     }
 
-    fn with_segments(dir: &Path, options: SqliteOptions) -> Result<Self> {
+    fn with_log(dir: &Path, options: SqliteOptions, log: Connection) -> Result<Self> {
         Ok(Self {
             segments: Arc::new(Segments::open(dir)?),
             dir: dir.to_owned(),
@@ -185,6 +188,7 @@ impl SqliteLedger {
             group: Group::default(),
             writer: Mutex::new(None),
             readers: Mutex::new(Vec::new()),
+            opened_log: Mutex::new(Some(log)),
             poisoned: AtomicBool::new(false),
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
@@ -281,7 +285,8 @@ impl SqliteLedger {
         if let Some(reader) = lock(&self.readers).pop() {
             return Ok(reader);
         }
-        let log = log::open(&self.dir.join("log.db"), self.vfs())?;
+        let opened = lock(&self.opened_log).take();
+        let log = opened.map_or_else(|| log::open(&self.dir.join("log.db"), self.vfs()), Ok)?;
         let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
         Ok(Reader { log, index })
     }
@@ -407,10 +412,7 @@ fn make_dir(dir: &Path) -> Result<()> {
     if dir.is_file() {
         return Err(missing(dir));
     }
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(dir).map_err(|error| LedgerError::io(dir, error))
+    private::make_dir(dir).map_err(|error| LedgerError::io(dir, error))
 }
 
 /// As [`make_dir`], and refuses one that holds something.

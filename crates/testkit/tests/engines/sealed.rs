@@ -1,4 +1,7 @@
-//! Sealed frames are stored without their chain values: whoever reads gets the same ones, from wherever they begin.
+//! What sealing leaves as it was: chain values, though most are not stored, and whose files these are.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use enjamb_ledger::{Ledger, SqliteLedger, StoredFrame};
 use enjamb_testkit::make::{self, append, output, stream};
@@ -54,4 +57,31 @@ fn another_handle_goes_on_after_frames_that_were_sealed_meanwhile() {
     say(&other, FRAMES..FRAMES + 1);
     assert_eq!(frames_from(&one, 0).len() as u64, FRAMES + 1);
     assert_eq!(one.verify_full(&mut |_, _| {}).expect("a verification").findings, []);
+}
+
+/// The names of all that others than the owner could read or write.
+fn open_to_others(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry")) {
+        let about = entry.metadata().expect("its mode");
+        if about.mode() & 0o077 != 0 {
+            found.push(entry.path());
+        }
+        if about.is_dir() {
+            open_to_others(&entry.path(), found);
+        }
+    }
+}
+
+#[test]
+fn what_is_stored_is_for_its_owner_alone() {
+    let above = store::directory();
+    let (dir, copy) = (above.path().join("store"), above.path().join("copy"));
+    let ledger = store::create(&dir);
+    say(&ledger, 0..FRAMES);
+    seal(&ledger);
+    say(&ledger, FRAMES..FRAMES + 1);
+    ledger.backup(&copy, &mut |_, _| {}).expect("a backup");
+    let mut found = Vec::new();
+    open_to_others(above.path(), &mut found);
+    assert_eq!(found, Vec::<PathBuf>::new());
 }
