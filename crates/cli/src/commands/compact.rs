@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use enjamb_core::compact::STRIDE_DEFAULT;
 use enjamb_core::{CommitId, StreamId};
 use enjamb_service::{
-    AutoCompact, ChainCompact, ChainSummary, ManualCompact, SchedulePolicy, ServiceError, Store, ThreadSummarizer,
+    AutoCompact, ChainCompact, ChainSummary, Growth, ManualCompact, SchedulePolicy, ServiceError, Store,
+    ThreadSummarizer,
 };
 use serde_json::json;
 
@@ -20,8 +21,8 @@ use crate::text::count;
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Example:\n  enjamb compact 5d1c90ab --stride 100\n  enjamb compact ctx-3f2a --keep 2\n  \
     enjamb compact ctx-3f2a --diff\n  enjamb compact 5d1c90ab --cmd 'llm -m small'\n\nA thread gets a compaction \
-    checkpoint by a job; a chain of commits gets a commit of the type compaction, which is refused unless it shrinks \
-    the chain. Pins stay: pinned messages, instructions, and commits tagged pin.")]
+    checkpoint by a job; a chain of commits gets a commit of the type compaction. What does not shrink is refused. Pins \
+    stay: pinned messages, instructions, and commits tagged pin.")]
 pub struct Compact {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -135,6 +136,7 @@ impl Compact {
             new_max: self.max_new,
             dry_run: self.dry_run,
             summarizer: self.cmd.clone().map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command),
+            growth: Growth::Refused,
         };
         let done = store.compact_auto(thread, &request, &context.actor())?;
         if context.ui.is_json() {
@@ -223,7 +225,8 @@ impl Verb {
             }
             Self::ByHand { thread, at, stride, summary, artifact } => {
                 let artifact = artifact.map(|text| store.resolve_artifact(&text)).transpose()?;
-                let request = ManualCompact { markdown: summary, artifact, at: at.selector()?, stride };
+                let growth = Growth::Refused;
+                let request = ManualCompact { markdown: summary, artifact, at: at.selector()?, stride, growth };
                 let thread = store.resolve_thread(&thread)?;
                 let made = store.compact_by_hand(&thread, &request, &context.actor())?;
                 if context.ui.is_json() {
@@ -235,7 +238,8 @@ impl Verb {
                 }
             }
             Self::Schedule { thread, stride, max_new, allow_inflight, no_execute, dry_run } => {
-                let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer: ThreadSummarizer::Rule };
+                let (summarizer, growth) = (ThreadSummarizer::Rule, Growth::Refused);
+                let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer, growth };
                 let thread = store.resolve_thread(&thread)?;
                 let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
                 let done = store.compact_schedule(&thread, &request, policy, &context.actor())?;

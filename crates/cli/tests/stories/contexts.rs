@@ -184,10 +184,19 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
         json!([{"role": "user", "content": "why is it slow?"}, call, result, {"role": "user", "content": "go on"}]);
     let arguments = ["checkpoint", "--format", "anthropic-messages-v1", "--principal", "a"];
     let tip = enjamb.run_with(&arguments, delta.to_string()).done().line();
-    let whole = enjamb.json(&["compile", &tip]);
+    let first = enjamb.json(&["compile", &tip, "--run", "r1", "--dry-run"]);
+    assert_eq!(first["decided_seq"], Value::Null);
+    let whole = enjamb.json(&["compile", &tip, "--run", "r1"]);
     assert_eq!((&whole["strategy"], &whole["items"]), (&json!("chain_messages_v1"), &json!(4)));
-    let again = enjamb.json(&["compile", &tip]);
-    assert_eq!(again["bundle"], whole["bundle"], "the same chain, the same bytes");
+    assert_eq!(first["bundle"], whole["bundle"], "the same chain for the same run, the same bytes");
+    let again = enjamb.run(&["compile", &tip, "--run", "r1", "--json"]).exits(5).problem();
+    assert_eq!(again["code"], "selection-after-compiled", "a run has one context");
+    let frames = enjamb.run(&["frames", "context/a", "--from", "1"]).done().out();
+    let frames: Vec<Value> = frames.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let types: Vec<_> = frames.iter().map(|frame| frame["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["context_selection_decided", "context_compiled"], "both are recorded with the commit");
+    assert_eq!((&frames[0]["seq"], &frames[0]["commit_id"]), (&whole["decided_seq"], &json!(tip)));
+    assert!(whole["bundle"].as_str().unwrap().ends_with(frames[1]["bundle_artifact_id"].as_str().unwrap()));
     let fitted = enjamb.json(&["compile", &tip, "--budget", "200", "--explain"]);
     assert_eq!(fitted["strategy"], "chain_token_budget_v1/200/o200k_base");
     let bundle = fitted["bundle"].as_str().unwrap();
@@ -200,4 +209,32 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
     assert_eq!(small["code"], "budget-too-small");
     enjamb.run(&["compile", &tip, "--role", "a=user"]).exits(2);
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn an_audit_of_a_chain_knows_what_was_pinned_then() {
+    let enjamb = Enjamb::new();
+    let said = |text: &str| json!({"role": "user", "content": text}).to_string() + "\n";
+    let commit = |text: &str, more: &[&str]| {
+        let arguments = ["checkpoint", "--format", "generic-v1", "--principal", "a"];
+        enjamb.run_with(&[&arguments[..], more].concat(), said(text)).done().line()
+    };
+    let first = commit("never push to main", &[]);
+    let second = commit(&"some words of no consequence ".repeat(20), &["--parent", &first]);
+    let tip = commit("go on", &["--parent", &second]);
+    enjamb.run(&["note", &first, "--tag", "pin"]).done();
+    let compiled = enjamb.json(&["compile", &tip, "--budget", "40"]);
+    assert_eq!(compiled["items"], 2, "the pin and the last");
+    let bundle = compiled["bundle"].as_str().unwrap();
+    let decided = enjamb.run(&["frames", "context/a", "--from", "4", "-n", "1"]).done().out();
+    let decided: Value = serde_json::from_str(&decided).unwrap();
+    assert_eq!(decided["reason"]["pinned"], json!([first]));
+    enjamb.run(&["note", &second, "--tag", "pin"]).done();
+    assert_eq!(enjamb.json(&["compile", "--audit", bundle])["same"], true, "tags set since do not count");
+    let text = enjamb.run(&["get", bundle]).done().out();
+    let forged = enjamb.put(text.replace("never push", "always push"));
+    enjamb.run(&["compile", "--audit", &forged]).exits(1);
+    let elsewhere = enjamb.put(text.replace("\"run_session_id\":\"", "\"run_session_id\":\"x"));
+    let problem = enjamb.run(&["compile", "--audit", &elsewhere, "--json"]).exits(3).problem();
+    assert_eq!(problem["code"], "run-not-found", "{problem}");
 }

@@ -6,8 +6,8 @@ use enjamb_core::frame::{ContinuityBody, JobEnded, JobSpawned, PlannedCut};
 use enjamb_core::order::MarkKey;
 use serde_json::Value;
 
-use super::ThreadSummarizer;
 use super::auto::{AutoCompacted, Job, is_summarizer};
+use super::{Growth, ThreadSummarizer};
 use crate::{Actor, Result, Store, ThreadError};
 
 impl Store {
@@ -33,7 +33,8 @@ impl Store {
             }
         }
         let kind = spawned.job_kind;
-        self.work(thread, &Job { id: job_id.to_owned(), kind, stride, planned: left, summarizer }, by)
+        let growth = Growth::Refused;
+        self.work(thread, &Job { id: job_id.to_owned(), kind, stride, planned: left, summarizer, growth }, by)
     }
 
     /// Ends a job that was spawned and will not be run.

@@ -11,6 +11,8 @@ use enjamb_core::{StreamId, limits};
 use enjamb_formats::TokenCounting;
 use enjamb_ledger::Ledger;
 
+use super::Growth;
+use super::auto::Job;
 use crate::timeline::in_stream;
 use crate::{Result, Store, ThreadError};
 
@@ -69,25 +71,20 @@ pub(super) struct Written {
 
 impl Store {
     /// Writes the summary of one planned cut.
-    pub(super) fn write_summary(
-        &self,
-        thread: &StreamId,
-        stride: u64,
-        cut: &PlannedCut,
-        summarizer: &ThreadSummarizer,
-    ) -> Result<Written> {
+    pub(super) fn write_summary(&self, thread: &StreamId, job: &Job, cut: &PlannedCut) -> Result<Written> {
         self.check_cut(thread, cut)?;
         let base = self.summary_base(thread, cut.to_seq)?;
-        let markdown = match summarizer {
-            ThreadSummarizer::Rule => self.summary_by_rule(thread, stride, cut, &base)?,
+        let markdown = match &job.summarizer {
+            ThreadSummarizer::Rule => self.summary_by_rule(thread, job.stride, cut, &base)?,
             ThreadSummarizer::Command(command) => {
-                let mut task = SummaryTask { base: base.markdown, messages: Vec::new() };
+                let mut task = SummaryTask { base: base.markdown.clone(), messages: Vec::new() };
                 self.each_said(thread, base.after, cut.to_seq, &mut |actor, content| {
                     task.messages.push((actor.to_owned(), content.to_owned()));
                 })?;
-                shorter(command, &task)?
+                run(command, &task)?
             }
         };
+        self.check_growth(job.growth, thread, &base, cut.to_seq, &markdown)?;
         Ok(Written { markdown, basis: Basis::of(base.artifact, base.note) })
     }
 
@@ -108,7 +105,39 @@ impl Store {
         Ok(summary_markdown(&heading, base.markdown.as_deref(), &delta))
     }
 
-    fn summary_base(&self, thread: &StreamId, to_seq: u64) -> Result<Base> {
+    /// Refuses a summary that takes no less than what it stands for: the base that it goes on from, and what was said and
+    /// answered since. That is read from its end, and only until it is more than the summary.
+    pub(super) fn check_growth(
+        &self,
+        growth: Growth,
+        thread: &StreamId,
+        base: &Base,
+        to_seq: u64,
+        markdown: &str,
+    ) -> Result<()> {
+        const PAGE: usize = 16;
+        if growth == Growth::Allowed {
+            return Ok(());
+        }
+        let count = |text: &str| TokenCounting::Exact.count(text);
+        let after = count(markdown);
+        let mut before = base.markdown.as_deref().map_or(0, count);
+        let mut upto = Some(to_seq);
+        while let Some(last) = upto.filter(|_| before <= after) {
+            let page = self.messages_back(thread, base.after, last, PAGE)?;
+            upto = page.last().and_then(|message| message.seq.checked_sub(1));
+            for message in &page {
+                let turn = self.turn(thread, message, u64::MAX)?;
+                before += count(&turn.content) + turn.reply.as_deref().map_or(0, count);
+            }
+        }
+        if after >= before {
+            return Err(ThreadError::DoesNotShrink { before, after }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn summary_base(&self, thread: &StreamId, to_seq: u64) -> Result<Base> {
         let Some(at) = self.base_of(thread, to_seq)? else { return Ok(Base::default()) };
         let artifact = Some(at.checkpoint.summary_artifact_id.clone());
         let from_start = |note: String| Base { artifact: artifact.clone(), note: Some(note), ..Base::default() };
@@ -162,24 +191,11 @@ impl Store {
 
 /// What a summary goes on from.
 #[derive(Default)]
-struct Base {
+pub(super) struct Base {
     artifact: Option<String>,
     note: Option<String>,
     markdown: Option<String>,
     after: Option<u64>,
-}
-
-/// Lets a program write a summary, and refuses one that takes no less than what it stands for.
-fn shorter(command: &str, task: &SummaryTask) -> Result<String> {
-    let count = |text: &str| TokenCounting::Exact.count(text);
-    let said = task.messages.iter().map(|(_, what)| count(what)).sum::<u64>();
-    let before = said + task.base.as_deref().map_or(0, count);
-    let markdown = run(command, task)?;
-    let after = count(&markdown);
-    if after >= before {
-        return Err(ThreadError::DoesNotShrink { before, after }.into());
-    }
-    Ok(markdown)
 }
 
 /// Lets a program write a summary. It has to end well and to say something.
