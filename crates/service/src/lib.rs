@@ -25,6 +25,7 @@ mod pack;
 mod policy;
 mod read;
 mod render;
+mod replay;
 mod revision;
 mod sample;
 mod snapshot;

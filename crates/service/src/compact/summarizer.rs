@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
+use enjamb_core::StreamId;
 use enjamb_core::compact::{Delta, Heading, SUMMARIZER_JOB, is_placeholder, stride_rule, summary_markdown};
 use enjamb_core::compile::Basis;
-use enjamb_core::frame::{Body, ContinuityBody, PlannedCut, RawFrame};
+use enjamb_core::frame::{Body, ContinuityBody, PlannedCut};
 use enjamb_core::order::MarkKey;
-use enjamb_core::{StreamId, limits};
 use enjamb_formats::TokenCounting;
 use enjamb_ledger::Ledger;
 
@@ -164,7 +164,7 @@ impl Store {
         Err(ThreadError::NotAMessage { thread: thread.id.clone(), seq: cut.to_seq }.into())
     }
 
-    /// Who said what, in the messages with `after < seq <= upto`, in order; a page of frames is in memory at a time.
+    /// Who said what, in the messages with `after < seq <= upto`, in order.
     pub(super) fn each_said(
         &self,
         thread: &StreamId,
@@ -172,19 +172,13 @@ impl Store {
         upto: u64,
         visit: &mut dyn FnMut(&str, &str),
     ) -> Result<()> {
-        let mut next = after.map_or(0, |after| after + 1);
-        while next <= upto {
-            let page = (upto - next + 1).min(limits::PAGE_ROWS_MAX as u64);
-            let frames = self.ledger.frames(thread, next, page as usize)?;
-            let Some(end) = frames.last().map(|frame| frame.seq) else { break };
-            next = end + 1;
-            for frame in frames {
-                let frame = RawFrame::parse(frame.json)?.decode()?;
-                if let Body::Continuity(ContinuityBody::MessageAppended(said)) = frame.body {
-                    visit(&said.actor_id, &said.content);
-                }
+        let span = after.map_or(0, |after| after + 1)..upto.saturating_add(1);
+        self.replay(thread, span, &mut |frame| {
+            if let Body::Continuity(ContinuityBody::MessageAppended(said)) = frame.body {
+                visit(&said.actor_id, &said.content);
             }
-        }
+            Ok(())
+        })?;
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use enjamb_core::compile::{
     Checkpoint, Fit, Item, RECENT_MESSAGES_LIMIT, Shown, Turn, fit, say, summary_item, turn_items,
 };
-use enjamb_core::frame::{Body, ContinuityBody};
-use enjamb_core::{RawFrame, StreamId, limits};
+use enjamb_core::frame::{Body, ContinuityBody, Frame};
+use enjamb_core::{StreamId, limits};
 use enjamb_ledger::{Ledger, NewArtifact};
 
 use super::Budget;
@@ -147,8 +147,7 @@ impl Composer<'_> {
         let count = next.min(from_seq + 1).saturating_sub(turn.seq + 1).min(limits::PAGE_ROWS_MAX as u64);
         let mut effects = Vec::new();
         for frame in self.store.ledger.frames(thread, turn.seq + 1, count as usize)? {
-            if let Body::Continuity(ContinuityBody::ToolSideEffects(done)) = RawFrame::parse(frame.json)?.decode()?.body
-            {
+            if let Body::Continuity(ContinuityBody::ToolSideEffects(done)) = Frame::parse(&frame.json)?.body {
                 effects.push(Item::ToolSideEffectRef {
                     run_session_id: done.run_session_id,
                     tool_id: done.tool_id,
