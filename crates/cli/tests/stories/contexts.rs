@@ -211,6 +211,61 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
     enjamb.run(&["verify"]).done();
 }
 
+/// A store with a thread of every kind of history, and the contexts to compile.
+fn contexts(enjamb: &Enjamb) -> Vec<Vec<String>> {
+    let parent = asked(enjamb);
+    let filler = "and so on, in the same few words as before ".repeat(40);
+    (0..20).for_each(|at| drop(post(enjamb, &parent, &format!("retry {at}\n{filler}"), &[])));
+    enjamb.run(&["compact", &parent, "--stride", "4", "--max-new", "5"]).done();
+    let pinned = post(enjamb, &parent, "never push to main", &[]);
+    enjamb.run(&["thread", "pin", &parent, pinned["message_id"].as_str().unwrap()]).done();
+    let child = enjamb.run(&["thread", "branch", &parent]).done().line();
+    post(enjamb, &child, "retry the child", &[]);
+    post(enjamb, &parent, "how often is retry tried?", &[]);
+    let said = json!({"role": "user", "content": "why is it slow?"}).to_string() + "\n";
+    let chain = enjamb.run_with(&["checkpoint", "--format", "generic-v1"], said).done().line();
+    let by_strategy = |strategy: &str| vec![parent.clone(), "--strategy".into(), strategy.into()];
+    let mut all: Vec<Vec<String>> = [
+        "recent_messages_v1",
+        "summaries_recent_messages_v1",
+        "hierarchical_summaries_recent_messages_v1",
+        "retrieval_recent_messages_v1",
+    ]
+    .map(by_strategy)
+    .into();
+    all.push(vec![child, "--strategy".into(), "lineage_recent_messages_v1".into()]);
+    all.push(vec![parent.clone(), "--budget".into(), "900".into()]);
+    all.push(vec![parent, "--role".into(), "user=developer".into()]);
+    all.push(vec![chain.clone()]);
+    all.push(vec![chain, "--budget".into(), "50".into()]);
+    all
+}
+
+#[test]
+fn nothing_that_is_derived_changes_a_context() {
+    let enjamb = Enjamb::new();
+    let contexts = contexts(&enjamb);
+    let bundles = || {
+        let dry = |context: &Vec<String>| {
+            let mut arguments = vec!["compile".to_owned()];
+            arguments.extend_from_slice(context);
+            enjamb.json(&[&arguments[..], &["--dry-run".to_owned()]].concat())
+        };
+        contexts.iter().map(dry).collect::<Vec<Value>>()
+    };
+    let before = bundles();
+    let strategies: std::collections::BTreeSet<_> = before.iter().map(|it| it["strategy"].to_string()).collect();
+    assert_eq!(strategies.len(), before.len(), "{strategies:?}");
+    for round in ["everything derived is gone", "and the log is sealed"] {
+        let derived = ["index.db", "index.db-wal", "index.db-shm"].map(|name| enjamb.store().join(name));
+        assert!(derived[0].exists());
+        derived.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        let _ = std::fs::remove_dir_all(enjamb.store().join("cache"));
+        assert_eq!(bundles(), before, "{round}");
+        enjamb.run(&["maintain"]).done();
+    }
+}
+
 #[test]
 fn an_audit_of_a_chain_knows_what_was_pinned_then() {
     let enjamb = Enjamb::new();
