@@ -82,16 +82,22 @@ enum Verb {
     #[command(after_help = "Example:\n  enjamb compact schedule 5d1c90ab --stride 100 --no-execute")]
     Schedule {
         thread: String,
+        /// Messages between two cuts
         #[arg(long, value_name = "MESSAGES", default_value_t = STRIDE_DEFAULT)]
         stride: u64,
+        /// Checkpoints that the job makes at most
         #[arg(long, value_name = "COUNT", default_value_t = 1)]
         max_new: u32,
+        /// A program that writes the summary: it reads what was said, and its output is the summary
+        #[arg(long, value_name = "COMMAND")]
+        cmd: Option<String>,
         /// Go on although another job is in flight
         #[arg(long)]
         allow_inflight: bool,
         /// Leave the job for `enjamb job run`
         #[arg(long)]
         no_execute: bool,
+        /// Write nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -237,8 +243,9 @@ impl Verb {
                     context.ui.answer(format!("{}\t{}", made.checkpoint_id, made.to_seq))?;
                 }
             }
-            Self::Schedule { thread, stride, max_new, allow_inflight, no_execute, dry_run } => {
-                let (summarizer, growth) = (ThreadSummarizer::Rule, Growth::Refused);
+            Self::Schedule { thread, stride, max_new, cmd, allow_inflight, no_execute, dry_run } => {
+                let summarizer = cmd.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command);
+                let growth = Growth::Refused;
                 let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer, growth };
                 let thread = store.resolve_thread(&thread)?;
                 let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
@@ -248,6 +255,12 @@ impl Verb {
                 } else {
                     let job = done.done.job_id.as_deref().or(done.inflight_job_id.as_deref()).unwrap_or("-");
                     context.ui.answer(format!("{}\t{job}", done.decision))?;
+                    if let Some(error) = &done.done.error {
+                        context.ui.note(&format!("job {job} failed: {error}"));
+                    }
+                }
+                if done.done.error.is_some() {
+                    return Ok(Exit::Partly);
                 }
             }
             Self::Status { thread, stride } => {

@@ -72,11 +72,13 @@ fn asked_again(enjamb: &Enjamb, thread: &str) -> String {
 fn explain_says_of_each_candidate_by_which_rule() {
     let enjamb = Enjamb::new();
     let id = asked(&enjamb);
-    (0..20).for_each(|at| drop(post(&enjamb, &id, &format!("message {at}"), &[])));
+    (0..80).for_each(|at| drop(post(&enjamb, &id, &format!("message {at}"), &[])));
     let explained = enjamb.run(&["compile", &id, "--explain", "--dry-run"]).done().out();
-    let first = explained.lines().next().unwrap();
-    check(first, &format!("out\t0\trecent_messages_v1_limit\t{id}/0-[..]\tearlier than the last messages"));
-    assert_eq!(explained.lines().filter(|line| line.starts_with("in\t")).count(), 16);
+    let rows: Vec<&str> = explained.lines().collect();
+    check(rows[0], &format!("out\t0\trecent_messages_v1_limit\t{id}/0-4\tearlier than the last messages"));
+    check(rows[1], &format!("out\t3\trecent_messages_v1_limit\t{id}/5\tearlier than the last messages"));
+    check(rows[65], &format!("in\t3\trecent_messages_v1_limit\t{id}/69\tamong the last messages"));
+    assert_eq!(rows.len(), 1 + 64 + 16 + 1, "what is far back, what is near, what is in, and the bundle");
     let budget = enjamb.json(&["compile", &id, "--explain", "--dry-run", "--budget", "20"]);
     assert_eq!((&budget["strategy"], &budget["decided_seq"]), (&json!("token_budget_v1"), &Value::Null));
     let rows = budget["candidates"].as_array().unwrap();

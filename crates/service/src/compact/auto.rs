@@ -49,8 +49,19 @@ impl Store {
             return Ok(noop(planned));
         }
         let job = self.job_of(request, planned);
+        self.rehearse(thread, &job)?;
         self.append_bodies(thread, &[spawned(&job, by)], Vec::new())?;
         self.work(thread, &job, by)
+    }
+
+    /// Refuses a job whose first summary would be refused, before there is a job: by rule, the same messages give the same
+    /// words, and whoever schedules again and again would leave as many jobs that failed.
+    pub(super) fn rehearse(&self, thread: &StreamId, job: &Job) -> Result<()> {
+        let first = job.planned.iter().min_by_key(|cut| cut.to_seq);
+        match (&job.summarizer, job.growth, first) {
+            (ThreadSummarizer::Rule, Growth::Refused, Some(cut)) => self.write_summary(thread, job, cut).map(drop),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn job_of(&self, request: &AutoCompact, planned: Vec<PlannedCut>) -> Job {

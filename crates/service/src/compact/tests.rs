@@ -152,10 +152,13 @@ fn a_program_whose_summary_does_not_shrink_fails_the_job() {
 fn what_does_not_shrink_is_refused_however_it_is_made() {
     let lab = lab(0);
     (1..=4).for_each(|at| lab.post(&format!("message {at}")));
-    let done = lab.auto(&auto(2, 1));
-    assert_eq!((done.status, done.created.len()), ("failed", 0), "a summary by rule has a heading");
-    assert!(done.error.as_ref().unwrap().ends_with("and what it stands for takes 12"), "{:?}", done.error);
-    assert_eq!(lab.schedule(true, true).decision, "failed");
+    let refused = lab.store.compact_auto(&lab.thread, &auto(2, 1), &by()).unwrap_err();
+    assert!(refused.to_string().ends_with("and what it stands for takes 12"), "its heading is longer: {refused}");
+    lab.refused(|store, thread| store.compact_auto(thread, &auto(2, 2), &by()), "does-not-shrink");
+    for execute in [true, false] {
+        let policy = SchedulePolicy { block_on_inflight: true, execute };
+        lab.refused(|store, thread| store.compact_schedule(thread, &auto(2, 1), policy, &by()), "does-not-shrink");
+    }
     let words = |text: &str| ManualCompact {
         markdown: Some(text.into()),
         artifact: None,

@@ -13,6 +13,8 @@ use super::inputs::{Inputs, is_absent};
 use crate::render::shown_as;
 use crate::{Result, ServiceError, Store};
 
+/// Messages before the window that have a row each, where someone asks.
+const LEFT_OUT_ROWS_MAX: usize = 64;
 /// Ancestors that a lineage goes back over.
 const ANCESTORS_MAX: usize = 64;
 
@@ -219,21 +221,28 @@ impl Composer<'_> {
         self.out.items.extend(items);
     }
 
-    /// One row for the messages before the window, however many they are.
+    /// The messages before the window. Who asks sees each of the nearest; the rest is one row, however many they are.
     fn left_out(&mut self, thread: &StreamId, after: Option<u64>, first: Option<&Turn>) -> Result<()> {
         let Some(before) = first.and_then(|first| first.seq.checked_sub(1)) else { return Ok(()) };
-        let Some(last) = self.store.messages_back(thread, after, before, 1)?.pop() else { return Ok(()) };
-        let from = after.map_or(0, |after| after + 1);
-        let source = format!("{}/{from}-{}", thread.id, last.seq);
-        let reason = "earlier than the last messages".to_owned();
-        self.out.candidates.push(ContextCandidate {
-            included: false,
-            tokens: 0,
-            rule: "recent_messages_v1_limit",
-            source,
-            reason,
-        });
+        let shown = if self.counting.is_some() { LEFT_OUT_ROWS_MAX } else { 0 };
+        let near = self.store.turns_back(thread, after, before, shown)?;
+        let upto = near.first().map_or(Some(before), |turn| turn.seq.checked_sub(1));
+        let far = upto.map(|upto| self.store.messages_back(thread, after, upto, 1)).transpose()?;
+        if let Some(last) = far.and_then(|mut far| far.pop()) {
+            let from = after.map_or(0, |after| after + 1);
+            self.leave_out(format!("{}/{from}-{}", thread.id, last.seq), 0);
+        }
+        for turn in &near {
+            let items = turn_items(turn, &self.inputs.roles);
+            let tokens = items.iter().map(|item| self.tokens(&say(item, &Shown::Nothing).content)).sum();
+            self.leave_out(format!("{}/{}", thread.id, turn.seq), tokens);
+        }
         Ok(())
+    }
+
+    fn leave_out(&mut self, source: String, tokens: u64) {
+        let (rule, reason) = ("recent_messages_v1_limit", "earlier than the last messages".to_owned());
+        self.out.candidates.push(ContextCandidate { included: false, tokens, rule, source, reason });
     }
 
     pub(super) fn tokens(&self, text: &str) -> u64 {

@@ -228,7 +228,7 @@ fn a_summary_that_is_lost_is_a_reset_and_strictly_a_failure() {
     assert!(reset.reference.as_ref().unwrap().get().contains(&lost.to_hex()));
     let explained = lab.dry(&thread, None);
     let out: Vec<_> = explained.candidates.iter().filter(|it| !it.included).map(|it| it.reason.as_str()).collect();
-    assert_eq!(out, ["summary_artifact_unavailable", "earlier than the last messages"]);
+    assert_eq!((out[0], &out[1..]), ("summary_artifact_unavailable", &["earlier than the last messages"; 16][..]));
     let strict = Compile { strict: true, ..Compile::default() };
     let error = lab.store.compile(&thread, &strict, &by()).unwrap_err();
     assert!(error.to_string().contains(&lost.to_string()), "{error}");
