@@ -23,7 +23,7 @@ pub use chain::{ChainCompact, ChainCompacted, ChainSummary};
 pub use manual::ManualCompact;
 pub use schedule::{Policy as SchedulePolicy, Scheduled};
 pub use status::{CompactionStatus, JobView};
-pub use summarizer::ThreadSummarizer;
+pub use summarizer::{ThreadSummarizer, Writer};
 
 use crate::timeline::in_stream;
 use crate::{Actor, Result, Store, ThreadError};

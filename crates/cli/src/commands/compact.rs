@@ -1,11 +1,13 @@
 //! `enjamb compact`, with `cuts`, `by-hand`, `schedule` and `status`
 
+use std::sync::{Arc, Mutex};
+
 use clap::{Args, Subcommand};
 use enjamb_core::compact::STRIDE_DEFAULT;
 use enjamb_core::{CommitId, StreamId};
 use enjamb_service::{
-    AutoCompact, ChainCompact, ChainSummary, Growth, ManualCompact, SchedulePolicy, ServiceError, Store,
-    ThreadSummarizer,
+    AutoCompact, ChainCompact, ChainSummary, Endpoint, Growth, ManualCompact, SchedulePolicy, ServiceError, Store,
+    ThreadSummarizer, Writer,
 };
 use serde_json::json;
 
@@ -13,6 +15,7 @@ use super::Context;
 use super::compact_view::{
     auto_json, checkpoint_json, cut_json, cut_table, print_score, scheduled_json, status_json, status_rows,
 };
+use super::endpoint::EndpointArgs;
 use super::thread::At;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
@@ -20,7 +23,8 @@ use crate::text::count;
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Example:\n  enjamb compact 5d1c90ab --stride 100\n  enjamb compact ctx-3f2a --keep 2\n  \
-    enjamb compact ctx-3f2a --diff\n  enjamb compact 5d1c90ab --cmd 'llm -m small'\n\nA thread gets a compaction \
+    enjamb compact ctx-3f2a --diff\n  enjamb compact 5d1c90ab --cmd 'llm -m small'\n  \
+    enjamb compact 5d1c90ab --endpoint https://models.example/v1/responses --model small --budget 500000\n\nA thread gets a compaction \
     checkpoint by a job; a chain of commits gets a commit of the type compaction. What does not shrink is refused. Pins \
     stay: pinned messages, instructions, and commits tagged pin.")]
 pub struct Compact {
@@ -43,6 +47,8 @@ pub struct Compact {
     /// A program that writes the summary: it reads what was said, and its output is the summary
     #[arg(long, value_name = "COMMAND", conflicts_with = "summary")]
     cmd: Option<String>,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
     /// Show what the summary lost
     #[arg(long)]
     diff: bool,
@@ -136,12 +142,22 @@ impl Compact {
         }
     }
 
+    /// Who writes the summary, where no rule is to.
+    fn writer(&self) -> Result<Option<Writer>> {
+        match (&self.cmd, self.endpoint.options()) {
+            (Some(_), Some(_)) => Err(Failure::usage("a program or an endpoint writes the summary: leave one out")),
+            (Some(command), None) => Ok(Some(Writer::Command(command.clone()))),
+            (None, Some(options)) => Ok(Some(Writer::Model(Arc::new(Mutex::new(Endpoint::new(options)?))))),
+            (None, None) => Ok(None),
+        }
+    }
+
     fn thread(&self, context: &mut Context<'_>, store: &Store, thread: &StreamId) -> Result<Exit> {
         let request = AutoCompact {
             stride: self.stride,
             new_max: self.max_new,
             dry_run: self.dry_run,
-            summarizer: self.cmd.clone().map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command),
+            summarizer: self.writer()?.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Written),
             growth: Growth::Refused,
         };
         let done = store.compact_auto(thread, &request, &context.actor())?;
@@ -169,10 +185,9 @@ impl Compact {
             let score = store.chain_loss(id)?;
             return print_score(context, &id.to_string(), &score);
         }
-        let summary = match (&self.summary, &self.cmd) {
-            (Some(words), _) => ChainSummary::Words(words.clone()),
-            (None, Some(command)) => ChainSummary::Command(command.clone()),
-            (None, None) => ChainSummary::Rule,
+        let summary = match &self.summary {
+            Some(words) => ChainSummary::Words(words.clone()),
+            None => self.writer()?.map_or(ChainSummary::Rule, ChainSummary::Written),
         };
         let request = ChainCompact { keep_turns: self.keep, summary, dry_run: self.dry_run || diff };
         let done = store.compact_chain(id, &request)?;
@@ -244,7 +259,7 @@ impl Verb {
                 }
             }
             Self::Schedule { thread, stride, max_new, cmd, allow_inflight, no_execute, dry_run } => {
-                let summarizer = cmd.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command);
+                let summarizer = by_command(cmd);
                 let growth = Growth::Refused;
                 let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer, growth };
                 let thread = store.resolve_thread(&thread)?;
@@ -277,4 +292,9 @@ impl Verb {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Summaries by a program, if one is named.
+pub fn by_command(command: Option<String>) -> ThreadSummarizer {
+    command.map_or(ThreadSummarizer::Rule, |command| ThreadSummarizer::Written(Writer::Command(command)))
 }

@@ -106,6 +106,10 @@ fn a_chain_is_compacted_by_a_commit() {
         &format!("{commit} keeps 100 %\n  file        1 of 1\n"),
     );
     enjamb.run(&["compact", commit, "--summary", &words]).exits(2);
+    let other = enjamb.run(&["compact", &tip, "--summary", "it is slow"]).done().line();
+    let siblings = enjamb.json(&["children", &tip])["contexts"].as_array().unwrap().clone();
+    let siblings: Vec<_> = siblings.iter().map(|sibling| text(&sibling["id"])).collect();
+    assert_eq!(siblings, [commit, &other], "variants stand beside each other");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::expect::{check, check_json};
 use crate::runner::Enjamb;
-use crate::threads::{post, reply, thread};
+use crate::threads::{damage_all_but, post, reply, thread};
 
 /// A thread with a question that was answered, and one that was not.
 fn asked(enjamb: &Enjamb) -> String {
@@ -211,6 +211,20 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
     assert_eq!(small["code"], "budget-too-small");
     enjamb.run(&["compile", &tip, "--role", "a=user"]).exits(2);
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn compiling_reads_no_more_than_a_context_holds() {
+    let enjamb = Enjamb::new();
+    let id = thread(&enjamb);
+    (0..40).for_each(|at| drop(post(&enjamb, &id, &format!("number {at:02}"), &[])));
+    let before = enjamb.json(&["compile", &id, "--dry-run"]);
+    assert_eq!(before["items"], 16);
+    // The last 16, and the one before them: its chain is what the first is checked against.
+    let spared: Vec<String> = (23..40).map(|at| format!("number {at:02}")).collect();
+    damage_all_but(&enjamb, &spared.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(enjamb.json(&["compile", &id, "--dry-run"]), before);
+    enjamb.run(&["thread", "events", &id]).exits(6);
 }
 
 /// A store with a thread of every kind of history, and the contexts to compile.

@@ -207,7 +207,7 @@ fn messages_are_found_by_how_their_words_begin_and_by_signs_between_them() {
 }
 
 /// Makes records unreadable, but for those whose frames hold one of these texts.
-fn damage_all_but(enjamb: &Enjamb, spared: &[&str]) {
+pub fn damage_all_but(enjamb: &Enjamb, spared: &[&str]) {
     let log = rusqlite::Connection::open(enjamb.store().join("log.db")).unwrap();
     let mut sql = "UPDATE records SET body = x'00' WHERE 1".to_owned();
     spared.iter().for_each(|text| sql.push_str(&format!(" AND instr(body, CAST('{text}' AS BLOB)) = 0")));

@@ -6,7 +6,6 @@ use enjamb_core::compile::Summary;
 use enjamb_core::frame::{Body, JobEnded, JobSpawned, Json, PlannedCut};
 use serde_json::{Value, json};
 
-use super::summarizer::COMMAND_JOB;
 use super::{CheckpointView, Growth, ThreadSummarizer, checkpoint_body, produced};
 use crate::{Actor, Result, Store};
 
@@ -102,11 +101,6 @@ impl Store {
         let body = checkpoint_body(self.env.new_id(), &stride_rule(job.stride), artifact.id.to_hex(), to, by);
         self.record_checkpoint(thread, vec![artifact], body)
     }
-}
-
-/// Whether a job writes summaries.
-pub(super) fn is_summarizer(kind: &str) -> bool {
-    kind == ThreadSummarizer::Rule.job_kind() || kind == COMMAND_JOB
 }
 
 pub(super) fn noop(planned: Vec<PlannedCut>) -> AutoCompacted {

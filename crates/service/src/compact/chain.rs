@@ -8,7 +8,7 @@ use enjamb_formats::{TokenCounting, Tokens};
 use enjamb_ledger::StoredCommit;
 use serde_json::json;
 
-use super::summarizer::{SummaryTask, run};
+use super::summarizer::{SummaryTask, Writer};
 use crate::{Checkpoint, Checkpointed, Content, Result, ServiceError, Store, ThreadError};
 
 /// The tag that keeps what a commit says out of every compaction.
@@ -29,8 +29,7 @@ pub struct ChainCompact {
 pub enum ChainSummary {
     Rule,
     Words(String),
-    /// A shell command that reads what is to be summed up and writes the summary.
-    Command(String),
+    Written(Writer),
 }
 
 /// What became of it.
@@ -169,7 +168,7 @@ fn summed_up(tip: &CommitId, parted: &Parted, how: &ChainSummary) -> Result<Stri
     let messages: Vec<_> = said.iter().map(named).filter(|(_, text)| !text.trim().is_empty()).collect();
     match how {
         ChainSummary::Words(words) => Ok(words.clone()),
-        ChainSummary::Command(command) => run(command, &SummaryTask { base, messages }),
+        ChainSummary::Written(writer) => writer.write(&SummaryTask { base, messages }),
         ChainSummary::Rule => {
             let mut delta = Delta::default();
             messages.iter().for_each(|(role, text)| delta.add(role, text));

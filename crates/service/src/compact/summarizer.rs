@@ -1,7 +1,8 @@
-//! Who writes the summary of a job: a rule, or a program that is given the messages.
+//! Who writes the summary of a job: a rule, or a program or a model that is given the messages.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use enjamb_core::StreamId;
 use enjamb_core::compact::{Delta, Heading, SUMMARIZER_JOB, is_placeholder, stride_rule, summary_markdown};
@@ -14,16 +15,24 @@ use enjamb_ledger::Ledger;
 use super::Growth;
 use super::auto::Job;
 use crate::timeline::in_stream;
-use crate::{Result, Store, ThreadError};
+use crate::{Endpoint, Result, Store, ThreadError};
 
 /// Who writes a summary.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum ThreadSummarizer {
     /// By rule: the same messages always give the same words.
     #[default]
     Rule,
+    Written(Writer),
+}
+
+/// Who writes words that follow from no rule.
+#[derive(Clone, Debug)]
+pub enum Writer {
     /// A shell command that reads what is to be summed up and writes the summary.
     Command(String),
+    /// A model behind an endpoint.
+    Model(Arc<Mutex<Endpoint>>),
 }
 
 impl ThreadSummarizer {
@@ -31,12 +40,28 @@ impl ThreadSummarizer {
     pub const fn job_kind(&self) -> &'static str {
         match self {
             Self::Rule => SUMMARIZER_JOB,
-            Self::Command(_) => COMMAND_JOB,
+            Self::Written(Writer::Command(_)) => COMMAND_JOB,
+            Self::Written(Writer::Model(_)) => MODEL_JOB,
         }
+    }
+
+    /// Whether a job writes summaries.
+    pub(super) fn is_job(kind: &str) -> bool {
+        [SUMMARIZER_JOB, COMMAND_JOB, MODEL_JOB].contains(&kind)
     }
 }
 
-pub(super) const COMMAND_JOB: &str = "compaction_command_summarizer_v1";
+const COMMAND_JOB: &str = "compaction_command_summarizer_v1";
+const MODEL_JOB: &str = "compaction_model_summarizer_v1";
+
+impl Writer {
+    pub(super) fn write(&self, task: &SummaryTask) -> Result<String> {
+        match self {
+            Self::Command(command) => run(command, task),
+            Self::Model(endpoint) => endpoint.lock().unwrap_or_else(PoisonError::into_inner).stand_in(&task.record()),
+        }
+    }
+}
 
 /// What a summary is to be written of.
 #[derive(Clone, Debug, Default)]
@@ -51,11 +76,18 @@ impl SummaryTask {
     /// The task as a program reads it.
     fn text(&self) -> String {
         let mut text = String::from("Write a summary that stands for the conversation below. Keep instructions, ");
-        text.push_str("identifiers, file paths, decisions and open tasks.\n");
+        text.push_str("identifiers, file paths, decisions and open tasks.\n\n");
+        text.push_str(&self.record());
+        text
+    }
+
+    /// What was said.
+    fn record(&self) -> String {
+        let mut text = String::new();
         if let Some(base) = &self.base {
-            text.push_str(&format!("\n# Summed up before\n\n{}\n", base.trim()));
+            text.push_str(&format!("# Summed up before\n\n{}\n\n", base.trim()));
         }
-        text.push_str("\n# Said since\n");
+        text.push_str("# Said since\n");
         for (who, what) in &self.messages {
             text.push_str(&format!("\n## {who}\n\n{what}\n"));
         }
@@ -76,12 +108,12 @@ impl Store {
         let base = self.summary_base(thread, cut.to_seq)?;
         let markdown = match &job.summarizer {
             ThreadSummarizer::Rule => self.summary_by_rule(thread, job.stride, cut, &base)?,
-            ThreadSummarizer::Command(command) => {
+            ThreadSummarizer::Written(writer) => {
                 let mut task = SummaryTask { base: base.markdown.clone(), messages: Vec::new() };
                 self.each_said(thread, base.after, cut.to_seq, &mut |actor, content| {
                     task.messages.push((actor.to_owned(), content.to_owned()));
                 })?;
-                run(command, &task)?
+                writer.write(&task)?
             }
         };
         self.check_growth(job.growth, thread, &base, cut.to_seq, &markdown)?;
@@ -193,7 +225,7 @@ pub(super) struct Base {
 }
 
 /// Lets a program write a summary. It has to end well and to say something.
-pub(super) fn run(command: &str, task: &SummaryTask) -> Result<String> {
+fn run(command: &str, task: &SummaryTask) -> Result<String> {
     let failed = |detail: String| ThreadError::SummarizerFailed {
         command: command.to_owned(),
         detail: detail.trim().to_owned(),

@@ -126,7 +126,7 @@ fn a_job_is_spawned_makes_its_cuts_and_ends() {
 fn a_job_that_fails_says_so_and_keeps_what_it_made() {
     let lab = lab(4);
     let command = "read line; case $(cat) in *'message 3'*) exit 3;; *) echo '# so far';; esac";
-    let summarizer = ThreadSummarizer::Command(command.into());
+    let summarizer = ThreadSummarizer::Written(Writer::Command(command.into()));
     let done = lab.auto(&AutoCompact { summarizer, ..auto(2, 2) });
     assert_eq!((done.status, done.created.len()), ("failed", 1));
     assert!(done.error.as_ref().unwrap().contains("exit status: 3"), "{:?}", done.error);
@@ -139,11 +139,11 @@ fn a_job_that_fails_says_so_and_keeps_what_it_made() {
 #[test]
 fn a_program_whose_summary_does_not_shrink_fails_the_job() {
     let lab = lab(2);
-    let summarizer = ThreadSummarizer::Command("yes 'as long as it gets' | head -999".into());
+    let summarizer = ThreadSummarizer::Written(Writer::Command("yes 'as long as it gets' | head -999".into()));
     let done = lab.auto(&AutoCompact { summarizer, ..auto(2, 1) });
     assert_eq!((done.status, done.created.len()), ("failed", 0));
     assert!(done.error.as_ref().unwrap().contains("what it stands for takes"), "{:?}", done.error);
-    let silent = ThreadSummarizer::Command("cat >/dev/null".into());
+    let silent = ThreadSummarizer::Written(Writer::Command("cat >/dev/null".into()));
     let done = lab.auto(&AutoCompact { summarizer: silent, ..auto(2, 1) });
     assert!(done.error.as_ref().unwrap().contains("it wrote nothing"), "{:?}", done.error);
 }
