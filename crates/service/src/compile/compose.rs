@@ -226,23 +226,33 @@ impl Composer<'_> {
         let Some(before) = first.and_then(|first| first.seq.checked_sub(1)) else { return Ok(()) };
         let shown = if self.counting.is_some() { LEFT_OUT_ROWS_MAX } else { 0 };
         let near = self.store.turns_back(thread, after, before, shown)?;
+        let (rule, reason) = ("recent_messages_v1_limit", "earlier than the last messages");
         let upto = near.first().map_or(Some(before), |turn| turn.seq.checked_sub(1));
-        let far = upto.map(|upto| self.store.messages_back(thread, after, upto, 1)).transpose()?;
-        if let Some(last) = far.and_then(|mut far| far.pop()) {
-            let from = after.map_or(0, |after| after + 1);
-            self.leave_out(format!("{}/{from}-{}", thread.id, last.seq), 0);
-        }
+        self.far_out(thread, after, upto, (rule, reason))?;
         for turn in &near {
             let items = turn_items(turn, &self.inputs.roles);
             let tokens = items.iter().map(|item| self.tokens(&say(item, &Shown::Nothing).content)).sum();
-            self.leave_out(format!("{}/{}", thread.id, turn.seq), tokens);
+            let (source, reason) = (format!("{}/{}", thread.id, turn.seq), reason.to_owned());
+            self.out.candidates.push(ContextCandidate { included: false, tokens, rule, source, reason });
         }
         Ok(())
     }
 
-    fn leave_out(&mut self, source: String, tokens: u64) {
-        let (rule, reason) = ("recent_messages_v1_limit", "earlier than the last messages".to_owned());
-        self.out.candidates.push(ContextCandidate { included: false, tokens, rule, source, reason });
+    /// One row for all messages up to a seq, if there are any.
+    pub(super) fn far_out(
+        &mut self,
+        thread: &StreamId,
+        after: Option<u64>,
+        upto: Option<u64>,
+        (rule, reason): (&'static str, &str),
+    ) -> Result<()> {
+        let last = upto.map(|upto| self.store.messages_back(thread, after, upto, 1)).transpose()?;
+        if let Some(last) = last.and_then(|mut last| last.pop()) {
+            let source = format!("{}/{}-{}", thread.id, after.map_or(0, |after| after + 1), last.seq);
+            let (included, tokens, reason) = (false, 0, reason.to_owned());
+            self.out.candidates.push(ContextCandidate { included, tokens, rule, source, reason });
+        }
+        Ok(())
     }
 
     pub(super) fn tokens(&self, text: &str) -> u64 {

@@ -14,6 +14,8 @@ use crate::render::SHOWN_BYTES_MAX;
 use crate::timeline::MessageAt;
 use crate::{Result, ThreadError};
 
+/// The bound that decides.
+const RULE: &str = "token_budget_v1_max_tokens";
 /// Of a budget, what one text may take before it is kept outside and referred to.
 const LARGE_PART: u64 = 4;
 
@@ -39,6 +41,8 @@ impl Composer<'_> {
             self.say(turn_items(&quiet, &self.inputs.roles), thread, pin.seq, "pinned", "pins are always in");
         }
         for out in &packed[taken..] {
+            let upto = out.turn.seq.checked_sub(1);
+            self.far_out(thread, after, upto, (RULE, "earlier than the first that does not fit"))?;
             self.out.candidates.push(out.candidate(thread, false));
         }
         packed.into_iter().take(taken).rev().chain([anchored]).for_each(|packed| self.pack(thread, packed));
@@ -180,12 +184,6 @@ impl Packed {
     fn candidate(&self, thread: &StreamId, included: bool) -> ContextCandidate {
         let reason = if included { "fits the budget" } else { "does not fit the budget" };
         let source = format!("{}/{}", thread.id, self.turn.seq);
-        ContextCandidate {
-            included,
-            tokens: self.tokens,
-            rule: "token_budget_v1_max_tokens",
-            source,
-            reason: reason.to_owned(),
-        }
+        ContextCandidate { included, tokens: self.tokens, rule: RULE, source, reason: reason.to_owned() }
     }
 }
