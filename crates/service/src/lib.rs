@@ -25,6 +25,7 @@ mod pack;
 mod policy;
 mod read;
 mod render;
+mod replay;
 mod revision;
 mod sample;
 mod snapshot;
@@ -50,7 +51,7 @@ pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
 pub use compact::{
     AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
-    CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer,
+    CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use cursor::{CursorFilter, CursorView};

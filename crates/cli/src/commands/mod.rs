@@ -16,6 +16,7 @@ mod cursor;
 mod demo;
 mod diff;
 mod doctor;
+mod endpoint;
 mod export;
 mod file;
 mod filter;
