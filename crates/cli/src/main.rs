@@ -13,6 +13,10 @@ use commands::Cli;
 use ui::Ui;
 
 fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = commands::hook::answered(&arguments) {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return commands::usage(&error),

@@ -175,6 +175,15 @@ impl Ui {
         }
     }
 
+    /// Asks a person who is there a question; anything but yes is no.
+    pub fn ask(&mut self, question: &str) -> io::Result<bool> {
+        self.out.flush()?;
+        write!(anstream::stderr(), "{} [y/N] ", safe_line(question))?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
     /// Runs something long with a bar on stderr, if a person is watching.
     pub fn with_progress<T>(&self, what: &'static str, act: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
         self.with_named_progress(what, |progress| act(&mut |done, total| progress("", done, total)))

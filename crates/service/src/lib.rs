@@ -4,6 +4,7 @@ mod append;
 mod artifact;
 mod branch;
 mod cache;
+mod capture;
 mod care;
 mod checkpoint;
 mod commits;
@@ -45,6 +46,10 @@ use cache::Cache;
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
 pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
+pub use capture::{
+    CapturePlan, Delivery, DeliveryReport, DrainBounds, Drained, HookCall, HookCommand, HookFile, HooksFound,
+    LastEvent, Miss, Missed, MissedAt, RuntimeDelivery, hook, hook_files, missed_elsewhere,
+};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};

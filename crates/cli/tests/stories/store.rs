@@ -64,6 +64,10 @@ session/s1\t1\t[..]\t[..]Z
         "streams": 2, "frames": 2, "frame_bytes": "[..]", "artifacts": 1, "artifact_bytes": 6,
         "disk": {"log": "[..]", "index": "[..]", "segments": 0, "total": "[..]"},
         "recent": [stream("s2"), stream("s1")],
+        "delivery": {
+            "runtimes": {}, "waiting": 0, "damaged": 0, "failure": null, "healthy": true,
+            "missed": {"count": 0, "last": null, "why": null},
+        },
     });
     check_json(&enjamb.json::<&str>(&[]), &expected);
 }

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
 
+pub(crate) use places::named_files;
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
 pub use source::{KnownPart, SourceState};
 
