@@ -82,7 +82,12 @@ impl Ui {
     }
 
     pub fn flush(&mut self) -> crate::failure::Result<()> {
-        Ok(self.out.flush()?)
+        Ok(self.flush_now()?)
+    }
+
+    /// As [`Ui::flush`], in terms of the output alone.
+    pub fn flush_now(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// One JSON document, on one line.

@@ -10,6 +10,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod current;
 mod cursor;
 mod diff;
 mod doctor;
@@ -19,6 +20,7 @@ mod exchange;
 mod export;
 mod gc;
 mod import;
+mod link;
 mod list;
 mod materialize;
 mod naming;
@@ -36,6 +38,7 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod watch;
 
 use std::path::Path;
 
@@ -58,6 +61,7 @@ pub use compact::{
     CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
@@ -69,6 +73,7 @@ pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
     SourceState, arrange, files_in, known_places,
 };
+pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use naming::Expect;
@@ -86,6 +91,7 @@ pub use tag::TagView;
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use watch::{WatchEvent, WatchOptions, WatchTell};
 
 pub use enjamb_ledger::Outcome;
 

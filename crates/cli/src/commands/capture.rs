@@ -167,8 +167,8 @@ fn this_command(context: &Context<'_>) -> Result<HookCommand> {
             .map_err(|_| Failure::usage(format!("{shown} is not text: no settings can hold it")))
     };
     let store = std::path::absolute(context.store_dir()?)?;
-    let is_found = super::store_dir(None).is_some_and(|found| found == store);
-    Ok(HookCommand { program: text(this_program()?)?, store: if is_found { None } else { Some(text(store)?) } })
+    let is_usual = super::usual_store_dir().is_some_and(|usual| usual == store);
+    Ok(HookCommand { program: text(this_program()?)?, store: if is_usual { None } else { Some(text(store)?) } })
 }
 
 /// Where this program is, under the name by which it was called: a link outlives what it leads to when it is upgraded.

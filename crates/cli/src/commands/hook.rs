@@ -34,7 +34,7 @@ pub fn answered(arguments: &[OsString]) -> Option<ExitCode> {
     if first != "hook" || rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         return None;
     }
-    let (mut runtime, mut store) = (OsString::new(), environment("ENJAMB_STORE"));
+    let (mut runtime, mut store) = (OsString::new(), None);
     let mut rest = rest.iter();
     while let Some(argument) = rest.next() {
         match argument.to_str() {

@@ -203,6 +203,6 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
     Ok(exit)
 }
 
-fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {
+pub fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {
     Runtime::from_name(text).ok_or_else(|| "expected claude-code, codex, gemini, opencode or other".to_owned())
 }

@@ -13,6 +13,7 @@ mod compact;
 mod compact_view;
 mod compile;
 mod completions;
+mod current;
 mod cursor;
 mod delivery;
 mod demo;
@@ -29,6 +30,7 @@ pub mod hook;
 mod import;
 mod init;
 mod job;
+mod link;
 mod log;
 mod maintain;
 mod man;
@@ -51,6 +53,7 @@ mod thread_view;
 mod tips;
 mod unpack;
 mod verify;
+mod watch;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -80,8 +83,8 @@ pub struct Cli {
 /// Flags that mean the same everywhere.
 #[derive(Args, Clone)]
 pub struct Global {
-    /// The store's directory [default: $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
-    #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true, display_order = 900)]
+    /// The store's directory [default: $ENJAMB_STORE, $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub store: Option<PathBuf>,
     /// Print one JSON document, with a schema member
     #[arg(long, global = true, display_order = 901)]
@@ -111,6 +114,12 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb capture on\n  enjamb capture status\n  enjamb capture off")]
     Capture(capture::Capture),
+    /// Take in what agents write, as they write it
+    Watch(watch::Watch),
+    /// Print the commit of the agent that asks
+    Current(current::Current),
+    /// Link a commit to a ticket, or list links
+    Link(link::Link),
     /// Commit what an agent knows now
     Checkpoint(checkpoint::Checkpoint),
     /// Show history, newest first
@@ -251,13 +260,15 @@ impl Context<'_> {
     }
 }
 
-/// Where the store is: as given, or in the home directory.
+/// Where the store is: as given, as the environment says, or in the home directory.
 fn store_dir(given: Option<PathBuf>) -> Option<PathBuf> {
-    let in_home = || {
-        let data = environment("XDG_DATA_HOME").or_else(|| Some(environment("HOME")?.join(".local/share")));
-        Some(data?.join("enjamb"))
-    };
-    given.or_else(in_home)
+    given.or_else(|| environment("ENJAMB_STORE")).or_else(usual_store_dir)
+}
+
+/// Where the store is if nobody says.
+fn usual_store_dir() -> Option<PathBuf> {
+    let data = environment("XDG_DATA_HOME").or_else(|| Some(environment("HOME")?.join(".local/share")));
+    Some(data?.join("enjamb"))
 }
 
 /// A variable of the environment that says something.
@@ -279,6 +290,9 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Import(import) => import.run(context),
         Command::Export(export) => export.run(context),
         Command::Capture(capture) => capture.run(context),
+        Command::Watch(watch) => watch.run(context),
+        Command::Current(current) => current.run(context),
+        Command::Link(link) => link.run(context),
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),

@@ -18,6 +18,7 @@ mod hostile;
 mod imports;
 mod large;
 mod listings;
+mod live;
 mod output;
 mod packs;
 mod processes;

@@ -29,3 +29,8 @@ pub use report::{DeliveryReport, RuntimeDelivery};
 pub fn spool_dir(store: &Path) -> PathBuf {
     store.join("spool")
 }
+
+/// Whether no event waits, told from directory entries alone.
+pub(crate) fn is_spool_empty(store: &Path) -> bool {
+    spool::is_empty(&spool_dir(store))
+}

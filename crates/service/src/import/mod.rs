@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
 
-pub(crate) use places::named_files;
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub(crate) use places::{named_files, transcript_at};
 pub use source::{KnownPart, SourceState};
 
 use self::file::FileImport;
