@@ -13,7 +13,9 @@ use crate::runner::{Answer, Enjamb, answer, finish};
 const SESSION: &str = "5d1c90ab-0000-4000-8000-000000000001";
 
 fn turn(n: u64) -> String {
-    let user = json!({"type": "user", "uuid": format!("u{n}"), "sessionId": SESSION, "cwd": "/home/dana/shop",
+    let parent = n.checked_sub(1).map(|before| format!("a{before}"));
+    let user = json!({"type": "user", "uuid": format!("u{n}"), "parentUuid": parent, "sessionId": SESSION,
+        "cwd": "/home/dana/shop",
         "message": {"role": "user", "content": format!("question {n}")}, "timestamp": "2026-01-01T00:00:01.000Z"});
     let reply = json!({"type": "assistant", "uuid": format!("a{n}"), "parentUuid": format!("u{n}"), "sessionId": SESSION,
         "message": {"role": "assistant", "id": format!("m{n}"), "stop_reason": "end_turn",
@@ -78,6 +80,18 @@ fn a_watch_sees_turns_end_and_stops_when_asked() {
     let ended = finish(child).done();
     assert_eq!(ended.err(), "");
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn what_is_noted_between_turns_is_no_branch() {
+    let enjamb = Enjamb::with_store();
+    for text in [turn(0), "{\"type\":\"mode\",\"mode\":\"normal\"}\n".to_owned(), turn(1)] {
+        go_on(&enjamb, &text);
+        enjamb.run(&["import"]).done();
+    }
+    let tip = as_agent(&enjamb, &["current"]).done().line();
+    assert_eq!(enjamb.json(&["tips"])["contexts"].as_array().unwrap().len(), 1);
+    assert_eq!(enjamb.json(&["log", &tip])["contexts"].as_array().unwrap().len(), 3);
 }
 
 #[test]

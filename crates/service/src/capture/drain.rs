@@ -50,7 +50,11 @@ impl Store {
             delivery.learn(record, &event);
             plan.add(record, &event)?;
         }
-        let imported = self.import(plan.files, options, &mut |_, _, _| {})?;
+        let imported = self.import(plan.files, options, &mut |_, _, _| {}).inspect_err(|error| {
+            delivery.failure = Some(error.to_string());
+            // Whoever asks for the state is told why events stay; the error itself goes to whoever drains.
+            let _ = delivery.write(&dir);
+        })?;
         delivery.failure = imported.failed.first().map(|(path, why)| format!("{}: {why}", path.display()));
         delivery.write(&dir).map_err(failed)?;
         taken.keep(&plan.kept).map_err(failed)?;
@@ -144,7 +148,10 @@ mod tests {
     }
 
     fn say(store: &Store, at_ms: u64, event: &str, transcript: &Path) {
-        let said = json!({"session_id": "s", "transcript_path": transcript, "hook_event_name": event}).to_string();
+        let agent = transcript.with_extension("").join("subagents/agent-1.jsonl");
+        let said = json!({"session_id": "s", "transcript_path": transcript, "agent_transcript_path": agent,
+            "hook_event_name": event})
+        .to_string();
         let missed_at = MissedAt::new(store.dir(), Vec::new());
         let call = HookCall { runtime: "claude-code", store: store.dir(), missed_at: &missed_at, at_ms };
         let (reader, mut writer) = std::io::pipe().unwrap();
@@ -226,7 +233,9 @@ mod tests {
         say(&store, 1, "Stop", &path);
         let bad = ImportOptions { principal: "not\u{0}a name".into(), ..options() };
         assert!(store.drain(&bad, DrainBounds::ALL).is_err());
-        assert_eq!(store.delivery().1, 1);
+        let (delivery, waiting) = store.delivery();
+        assert!(waiting == 1 && delivery.failure.is_some(), "{delivery:?}");
         assert_eq!(store.drain(&options(), DrainBounds::ALL).unwrap().commits, 1);
+        assert_eq!(store.delivery().0.failure, None);
     }
 }

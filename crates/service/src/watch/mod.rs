@@ -26,6 +26,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often all directories are looked through: to be sure, and where the system does not tell of changes.
 const SWEEP: Duration = Duration::from_secs(60);
 const SWEEP_UNTOLD: Duration = Duration::from_secs(2);
+/// How long events of hooks are left: the end of a turn is told before its last record is written.
+const HOOKS_LEAD: Duration = Duration::from_millis(500);
 /// How much of the end of a file is looked at.
 const TAIL_BYTES: u64 = 64 << 10;
 
@@ -67,6 +69,7 @@ impl Store {
             settling: Settling::default(),
             began: Instant::now(),
             swept: None,
+            hooked: None,
             tell,
         };
         if options.once {
@@ -96,6 +99,8 @@ struct Watch<'w, 't> {
     settling: Settling,
     began: Instant,
     swept: Option<Instant>,
+    /// Since when events of hooks wait.
+    hooked: Option<Instant>,
     tell: &'w mut WatchTell<'t>,
 }
 
@@ -114,7 +119,9 @@ impl Watch<'_, '_> {
         if self.is_sweep_due() {
             self.sweep()?;
         }
-        self.drain()?;
+        if self.is_drain_due() {
+            self.drain()?;
+        }
         for (runtime, path) in self.settling.due(self.began.elapsed(), is_turn_over) {
             // A file that is gone was read as far as it got.
             if let Some(file) = transcript_at(runtime, &path) {
@@ -181,10 +188,15 @@ impl Watch<'_, '_> {
         Ok(unread)
     }
 
-    fn drain(&mut self) -> Result<()> {
+    fn is_drain_due(&mut self) -> bool {
         if is_spool_empty(self.store.dir()) {
-            return Ok(());
+            return false;
         }
+        self.hooked.get_or_insert_with(Instant::now).elapsed() >= HOOKS_LEAD
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        self.hooked = None;
         let drained = self.store.drain(&self.import, DrainBounds::ALL)?;
         if drained.events > 0 {
             (self.tell)(WatchEvent::Drained { events: drained.events, commits: drained.commits })?;
