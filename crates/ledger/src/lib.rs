@@ -8,6 +8,7 @@ mod error;
 mod index;
 mod memory;
 mod plan;
+pub mod private;
 mod record;
 pub mod segment;
 mod segments;

@@ -93,7 +93,7 @@ impl Records {
         Some(StreamSummary {
             stream: stream.clone(),
             next_seq: frames.len() as u64,
-            chain: last.chain,
+            chain: last.chain?,
             first_ms: parsed(first).timestamp_ms(),
             last_ms: parsed(last).timestamp_ms(),
             bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
@@ -154,8 +154,8 @@ fn scope_stream(scope: Scope) -> Option<StreamId> {
 
 impl Facts for Records {
     fn head(&self, stream: &StreamId) -> Result<Option<Head>> {
-        let last = self.stream(stream).last().map(|frame| Head { next_seq: frame.seq + 1, chain: frame.chain });
-        Ok(last)
+        let last = self.stream(stream).last().copied();
+        last.map(|frame| Ok(Head { next_seq: frame.seq + 1, chain: frame.recorded_chain()? })).transpose()
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
@@ -228,7 +228,9 @@ impl Ledger for MemoryLedger {
     fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
         let records = self.records();
         let frames = records.stream(stream).into_iter().filter(|frame| frame.seq >= from_seq).take(limit);
-        Ok(frames.map(|frame| StoredFrame { seq: frame.seq, chain: frame.chain, json: frame.json.clone() }).collect())
+        frames
+            .map(|frame| Ok(StoredFrame { seq: frame.seq, chain: frame.recorded_chain()?, json: frame.json.clone() }))
+            .collect()
     }
 
     fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {

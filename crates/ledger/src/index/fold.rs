@@ -82,7 +82,7 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
         None => new_stream(view, &mut totals, frame, raw.timestamp_ms()),
     };
     row.next_seq = frame.seq + 1;
-    row.chain = frame.chain;
+    row.chain = frame.chain.unwrap_or_else(|| frame.chain_after(&row.chain));
     row.last_ms = raw.timestamp_ms();
     row.bytes += frame.json.len() as u64;
     let marks = order::marks(&raw);

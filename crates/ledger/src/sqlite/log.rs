@@ -1,6 +1,6 @@
 //! `log.db`: the truth. Records under sequential numbers, and which ranges of them have moved into segments.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use rusqlite::blob::Blob;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension, params};
 
 use crate::error::LedgerError;
+use crate::private;
 
 /// `enjA` in ASCII: tells our files from other SQLite databases.
 const APPLICATION_ID: i32 = 0x656e_6a41;
@@ -55,6 +56,10 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
 /// Makes the log of a new store.
 pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
     let doing = "creating the log";
+    if vfs.is_none() {
+        // SQLite gives its other files the mode of this one.
+        private::create_if_missing(path).map_err(|error| LedgerError::io(path, error))?;
+    }
     let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
     configure(&connection, path)?;
     let known = |error: rusqlite::Error| LedgerError::sqlite(doing, &error);
@@ -113,13 +118,13 @@ fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite
 
 /// Makes what is in the log durable before anyone is shown it. A process that died may have left commits in the page cache
 /// that no sync followed; served now, they could be gone after a power loss.
-pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<(), LedgerError> {
+pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
     let connection = open(path, vfs)?;
     let taken_in = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     match taken_in.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
         // It is synced before it is taken in, and for the latter there will be room another time.
-        Err(LedgerError::Full { .. }) => Ok(()),
-        done => done,
+        Ok(()) | Err(LedgerError::Full { .. }) => Ok(connection),
+        Err(error) => Err(error),
     }
 }
 
@@ -167,6 +172,9 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
     if !path.is_file() {
         return Ok(None);
     }
+    if vfs.is_none() && header_says(path, FORMAT) {
+        return Ok(Some(FORMAT));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = connect_plainly(path, vfs, flags).and_then(|connection| identity(&connection));
     match found {
@@ -174,6 +182,15 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
         // What is wrong with it is for whoever opens it to say.
         Ok(_) | Err(_) => Ok(None),
     }
+}
+
+/// Whether a log is of this format by the header of its file alone, as nearly every one is. Formats never go back, so what
+/// the write-ahead log may have in place of this header says the same.
+fn header_says(path: &Path, format: u32) -> bool {
+    let mut header = [0; 72];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let at = |offset: usize| header[offset..].first_chunk().copied().map(u32::from_be_bytes);
+    read.is_ok() && at(60) == Some(format) && at(68) == Some(APPLICATION_ID as u32)
 }
 
 fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
