@@ -73,6 +73,7 @@ impl Status {
 
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
     let dir = context.store_dir()?;
+    let missed = super::missed_at(&dir).read();
     if context.ui.is_json() {
         let found = super::import::found_at_home();
         let mut by_runtime = serde_json::Map::new();
@@ -81,11 +82,17 @@ fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
             row["files"] = (row["files"].as_u64().unwrap_or(0) + 1).into();
             row["bytes"] = (row["bytes"].as_u64().unwrap_or(0) + file.size).into();
         }
-        context.ui.json("status", json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime}))?;
+        context.ui.json(
+            "status",
+            json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime, "missed": missed.count}),
+        )?;
         return Ok(Exit::Done);
     }
     let ui = &mut context.ui;
     ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+    if missed.count > 0 {
+        ui.bad(&format!("{} of hooks missed: there is no store", plural(missed.count, "event")))?;
+    }
     ui.line("")?;
     let found = super::import::found_at_home();
     if !found.is_empty() {

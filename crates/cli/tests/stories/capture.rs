@@ -122,6 +122,24 @@ fn settings_that_lost_our_hooks_are_noticed() {
 }
 
 #[test]
+fn hooks_that_are_in_place_and_silent_are_noticed() {
+    let enjamb = furnished();
+    enjamb.run(&["capture", "on", "claude-code", "--yes"]).done();
+    let hours_ago = |path: PathBuf, hours: u64| {
+        let at = std::time::SystemTime::now() - std::time::Duration::from_secs(hours * 3600);
+        fs::File::options().append(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    hours_ago(enjamb.store().join("capture/claude-code.json"), 5);
+    hours_ago(transcript(&enjamb, 1), 6);
+    enjamb.run(&["status", "--exit-code"]).done();
+    hours_ago(transcript(&enjamb, 2), 2);
+    let status = enjamb.run(&["status", "--exit-code"]).exits(1).out();
+    assert!(status.contains("claude-code\t✗ silent\t\t\ta session was written at"), "{status}");
+    enjamb.run_with(&["hook", "claude-code"], "{}").done();
+    enjamb.run(&["status", "--exit-code"]).done();
+}
+
+#[test]
 fn settings_that_are_not_understood_are_left_alone() {
     let enjamb = furnished();
     for settings in ["{ // mine\n}", "", "[]", "{\"hooks\": 7}", "\u{feff}{}"] {

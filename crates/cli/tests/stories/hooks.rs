@@ -76,6 +76,8 @@ fn what_cannot_be_spooled_is_counted() {
     let enjamb = Enjamb::new();
     obeys(enjamb.run_with(&["hook", "claude-code"], EVENT));
     assert!(!enjamb.store().exists(), "a hook makes no store");
+    assert_eq!(enjamb.json(&["status"])["missed"], 1);
+    assert!(enjamb.run(&["status"]).done().out().contains("1 event of hooks missed: there is no store"));
     enjamb.run(&["init"]).done();
     assert_eq!(missed(&enjamb), (1, "no-store".into()));
     fs::write(enjamb.store().join("spool"), b"a file").unwrap();

@@ -33,7 +33,8 @@ enjamb 0.1.0  nothing stored yet in [..]/store
 ";
     check(&enjamb.run::<&str>(&[]).done().out(), expected);
     check(&enjamb.run(&["status"]).done().out(), expected);
-    let expected = json!({"schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": null, "found": {}});
+    let expected =
+        json!({"schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": null, "found": {}, "missed": 0});
     check_json(&enjamb.json(&["status"]), &expected);
     assert!(!enjamb.store().exists(), "looking makes nothing");
 }

@@ -1,6 +1,6 @@
 //! Draining the spool: the transcripts that events name are imported, and the events are remembered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::delivery::Delivery;
@@ -57,10 +57,11 @@ impl Store {
         })?;
         delivery.failure = imported.failed.first().map(|(path, why)| format!("{}: {why}", path.display()));
         delivery.write(&dir).map_err(failed)?;
-        taken.keep(&plan.kept).map_err(failed)?;
+        let kept: Vec<u8> = plan.kept.values().flatten().copied().collect();
+        taken.keep(&kept).map_err(failed)?;
         Ok(Drained {
-            events: whole.len() as u64 - plan.kept_count,
-            kept: plan.kept_count,
+            events: whole.len() as u64 - plan.kept.len() as u64,
+            kept: plan.kept.len() as u64,
             commits: imported.commits,
             bytes: imported.bytes,
             failed: imported.failed,
@@ -85,14 +86,14 @@ struct Plan<'s> {
     seen: BTreeSet<(Runtime, PathBuf)>,
     waiting: BTreeSet<PathBuf>,
     files: Vec<SourceFile>,
-    kept: Vec<u8>,
-    kept_count: u64,
+    /// The last record for each set of transcripts: those before it tell nothing else.
+    kept: BTreeMap<Vec<PathBuf>, Vec<u8>>,
 }
 
 impl<'s> Plan<'s> {
     fn new(store: &'s Store, bounds: DrainBounds) -> Self {
         let (seen, waiting) = (BTreeSet::new(), BTreeSet::new());
-        Self { store, bytes_left: bounds.bytes_max, seen, waiting, files: Vec::new(), kept: Vec::new(), kept_count: 0 }
+        Self { store, bytes_left: bounds.bytes_max, seen, waiting, files: Vec::new(), kept: BTreeMap::new() }
     }
 
     fn add(&mut self, record: &Record, event: &Event) -> Result<()> {
@@ -104,8 +105,7 @@ impl<'s> Plan<'s> {
             waits |= !self.add_files(record.runtime, path)?;
         }
         if waits {
-            self.kept.extend(record.encode());
-            self.kept_count += 1;
+            self.kept.insert(event.transcripts.clone(), record.encode());
         }
         Ok(())
     }
@@ -202,11 +202,11 @@ mod tests {
         }
         let bounds = DrainBounds { bytes_max: 300 };
         let drained = store.drain(&options(), bounds).unwrap();
-        assert_eq!((drained.events, drained.kept, drained.commits), (1, 2, 1));
+        assert_eq!((drained.events, drained.kept, drained.commits), (2, 1, 1), "the last of its kind waits");
         let drained = store.drain(&options(), bounds).unwrap();
-        assert_eq!((drained.events, drained.kept), (0, 2), "they are still there");
+        assert_eq!((drained.events, drained.kept), (0, 1), "it is still there");
         let drained = store.drain(&options(), DrainBounds::ALL).unwrap();
-        assert_eq!((drained.events, drained.kept), (2, 0));
+        assert_eq!((drained.events, drained.kept), (1, 0));
         assert!(drained.commits > 0);
     }
 
