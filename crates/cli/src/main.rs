@@ -20,6 +20,10 @@ fn parsed() -> Result<Cli, clap::Error> {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = commands::hook::answered(&arguments) {
+        return exit;
+    }
     let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return commands::usage(&error),

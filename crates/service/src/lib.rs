@@ -4,11 +4,13 @@ mod append;
 mod artifact;
 mod branch;
 mod cache;
+mod capture;
 mod care;
 mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod current;
 mod cursor;
 mod diff;
 mod doctor;
@@ -18,6 +20,7 @@ mod exchange;
 mod export;
 mod gc;
 mod import;
+mod link;
 mod list;
 mod materialize;
 mod naming;
@@ -36,6 +39,7 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod watch;
 
 use std::path::Path;
 
@@ -46,6 +50,10 @@ use cache::Cache;
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
 pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
+pub use capture::{
+    CapturePlan, Delivery, DeliveryReport, DrainBounds, Drained, HookCall, HookCommand, HookFile, HooksFound,
+    LastEvent, Miss, Missed, MissedAt, RuntimeDelivery, hook, hook_files, missed_elsewhere,
+};
 pub use care::Maintained;
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
@@ -54,6 +62,7 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
@@ -65,6 +74,7 @@ pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
     SourceState, arrange, files_in, known_places,
 };
+pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use naming::Expect;
@@ -82,6 +92,7 @@ pub use tag::TagView;
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use watch::{WatchEvent, WatchOptions, WatchTell};
 
 pub use enjamb_ledger::Outcome;
 

@@ -4,6 +4,7 @@ use enjamb_core::chain::Stop;
 use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp};
 use enjamb_ledger::{Ledger, Span, StoredCommit};
 
+use crate::link::tickets_of;
 use crate::{Result, Store};
 
 /// Commits that one page looks at. Where few fit, a page has few rows and says where to go on.
@@ -30,7 +31,10 @@ pub struct Filter {
     pub principal: Option<String>,
     pub template: Option<String>,
     pub session: Option<String>,
+    /// Made for this ticket, or linked to it since.
     pub ticket: Option<String>,
+    /// Only commits with a ticket, whichever.
+    pub has_ticket: bool,
     pub thread: Option<String>,
     pub format: Option<String>,
     pub since: Option<Timestamp>,
@@ -113,7 +117,8 @@ impl Filter {
         is(&self.principal, Some(&stored.stream.id))
             && is(&self.template, commit.template.as_ref())
             && is(&self.session, commit.agent_session_id.as_ref())
-            && is(&self.ticket, commit.ticket_id.as_ref())
+            && self.ticket.as_ref().is_none_or(|ticket| tickets_of(stored).contains(&ticket.as_str()))
+            && !(self.has_ticket && tickets_of(stored).is_empty())
             && is(&self.thread, commit.thread_id.as_ref())
             && is(&self.format, Some(&commit.format))
             && self.since.is_none_or(|since| stored.link.created_at >= since)
