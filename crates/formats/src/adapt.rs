@@ -352,7 +352,7 @@ pub(crate) fn is_plain_id(id: &str) -> bool {
 }
 
 /// An id of letters, digits, `_` and `-`. Ids that differ stay different.
-fn plain_id(id: &str) -> String {
+pub(crate) fn plain_id(id: &str) -> String {
     if is_plain_id(id) {
         return id.to_owned();
     }

@@ -5,6 +5,7 @@
 //! a roll-back takes the last turns away.
 
 mod read;
+mod repair;
 mod write;
 
 #[cfg(test)]
@@ -16,10 +17,14 @@ use crate::adapt::{Own, Palette};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
-use crate::position::Problem;
+use crate::outline::Detail;
+use crate::problem::Problem;
+use crate::reader::ItemReader;
 use crate::{check, responses};
 
 pub(crate) const ID: &str = "codex-v1";
+
+pub(crate) use repair::operate;
 
 pub(crate) struct Codex;
 
@@ -39,6 +44,10 @@ impl Format for Codex {
         read::understand(items)
     }
 
+    fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
+        Box::new(read::Reader::new(detail))
+    }
+
     fn encode(&self, conversation: &Conversation) -> Encoded {
         PALETTE.encode(conversation, write::write)
     }
@@ -50,6 +59,6 @@ impl Format for Codex {
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::responses(reading)
+        check::codex(reading)
     }
 }

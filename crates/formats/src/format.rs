@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use enjamb_core::conversation::{Conversation, Entry};
 
 use crate::check;
+use crate::checker::Checker;
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
-use crate::position::{FormatError, Position, Problem};
+use crate::outline::{Detail, outline};
+use crate::position::{FormatError, Position};
+use crate::problem::Problem;
+use crate::reader::{Collected, ItemReader};
 
 /// A runtime's or a provider's way to write a conversation down.
 ///
@@ -23,6 +27,11 @@ pub trait Format: Sync {
 
     /// What the items of a delta say.
     fn understand(&self, items: &[Item<'_>]) -> Reading;
+
+    /// Reads items one at a time. A format overrides this when it need not see them all at once.
+    fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
+        Box::new(Collected::new(self, detail))
+    }
 
     /// A conversation in this format, and what became of each of its blocks.
     fn encode(&self, conversation: &Conversation) -> Encoded;
@@ -77,16 +86,7 @@ pub trait Format: Sync {
 
     /// Everything that would keep the conversation from going on, damage included, in order of place.
     fn validate(&self, bytes: &[u8]) -> Vec<Problem> {
-        match self.read(bytes) {
-            Ok(reading) => {
-                let mut problems = self.check(&reading);
-                problems.extend(reading.findings);
-                problems.extend(reading.damage.first);
-                problems.sort_by_key(|problem| problem.at.offset());
-                problems
-            }
-            Err(FormatError { position, reason, .. }) => vec![Problem::error("malformed", position, reason)],
-        }
+        Checker::check(self, bytes)
     }
 
     /// Offsets at which a delta may be cut so that both sides are deltas. The last is the end of the last item.
@@ -146,6 +146,11 @@ pub struct Reading {
     pub damage: DamageReport,
     /// What is wrong with the records of this format, beyond the conversation that they hold.
     pub findings: Vec<Problem>,
+    /// Where each unknown kind was first met.
+    pub(crate) unknown_at: BTreeMap<String, Position>,
+    /// The item that is being read.
+    pub(crate) here: Option<Position>,
+    pub(crate) detail: Detail,
 }
 
 impl Reading {
@@ -153,19 +158,27 @@ impl Reading {
     pub(crate) fn one_by_one<'i>(items: &'i [Item<'_>], read: impl Fn(&'i Item<'_>, &mut Self) -> Entry) -> Self {
         let mut reading = Self::default();
         for item in items {
+            reading.here = Some(item.at);
             let entry = read(item, &mut reading);
             reading.push(item.at, entry);
         }
         reading
     }
 
-    pub(crate) fn push(&mut self, at: Position, entry: Entry) {
+    pub(crate) fn push(&mut self, at: Position, mut entry: Entry) {
+        if self.detail == Detail::Outline {
+            outline(&mut entry);
+        }
         self.conversation.entries.push(entry);
         self.origins.push(at);
     }
 
     pub(crate) fn count_unknown(&mut self, kind: impl Into<String>) {
-        *self.unknown.entry(kind.into()).or_default() += 1;
+        let kind = kind.into();
+        if let (Some(at), false) = (self.here, self.unknown_at.contains_key(&kind)) {
+            self.unknown_at.insert(kind.clone(), at);
+        }
+        *self.unknown.entry(kind).or_default() += 1;
     }
 
     /// Entries with their places.

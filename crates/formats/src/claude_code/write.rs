@@ -11,6 +11,7 @@ use enjamb_core::{Json, Timestamp};
 use super::ID;
 use crate::adapt::merged;
 use crate::anthropic::{array, raw_json, write_block, write_content};
+use crate::check::UNKNOWN_MODEL;
 use crate::derived::{derived_uuid, is_uuid, milliseconds};
 use crate::json::{self, Object, Writer};
 
@@ -188,7 +189,7 @@ fn message(entry: &Entry, id: &str, block: &Block, stop_reason: Option<&str>) ->
         .member("id", id)
         .member("type", "message")
         .member("role", "assistant")
-        .member("model", entry.model.as_deref().unwrap_or("unknown"))
+        .member("model", entry.model.as_deref().unwrap_or(UNKNOWN_MODEL))
         .member("content", &array([content].into_iter()))
         .member("stop_reason", &stop_reason)
         .member("stop_sequence", &None::<&str>)
