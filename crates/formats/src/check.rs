@@ -40,9 +40,10 @@ pub(crate) fn anthropic(reading: &Reading) -> Vec<Problem> {
     problems
 }
 
-/// As Anthropic's API, but Claude Code passes over calls that a session broke off at.
+/// As Anthropic's API, but Claude Code itself leaves empty texts out, and passes over calls that a session broke off at.
 pub(crate) fn claude_code(reading: &Reading) -> Vec<Problem> {
     let mut problems = anthropic(reading);
+    problems.retain(|problem| problem.code != Code::TextEmpty);
     let said: Vec<(Position, &Entry)> = seen(reading).filter(|(_, entry)| entry.role != Role::Tool).collect();
     let broke_off = said.last().filter(|(_, entry)| entry.role == Role::Assistant).map(|(at, _)| *at);
     lessen(&mut problems, Code::CallUnanswered, |problem| Some(problem.at) == broke_off);

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use enjamb_core::conversation::attribute;
+
 use crate::check;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -17,6 +19,16 @@ pub enum Reuse {
     SameAccount,
     /// What a provider encrypted for one account it does not take from another.
     OtherAccount,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// In order of place.
+    pub problems: Vec<Problem>,
+    pub messages: u64,
+    /// The directory that was worked in last, and where that is said.
+    pub cwd: Option<(Position, String)>,
 }
 
 /// Checks a transcript that comes in deltas.
@@ -41,7 +53,7 @@ impl<'f, F: Format + ?Sized> Checker<'f, F> {
     pub fn check(format: &'f F, bytes: &[u8]) -> Vec<Problem> {
         let mut checker = Self::new(format);
         match checker.push(bytes) {
-            Ok(()) => checker.finish(Reuse::SameAccount),
+            Ok(()) => checker.finish(Reuse::SameAccount).problems,
             Err(FormatError { position, reason, .. }) => vec![Problem::error(Code::Malformed, position, reason)],
         }
     }
@@ -92,9 +104,10 @@ impl<'f, F: Format + ?Sized> Checker<'f, F> {
         }
     }
 
-    /// Everything that is wrong, in order of place.
-    pub fn finish(self, reuse: Reuse) -> Vec<Problem> {
+    pub fn finish(self, reuse: Reuse) -> Examined {
         let reading = self.reader.finish();
+        let messages = self.format.message_count(&reading);
+        let cwd = last_cwd(&reading);
         let mut problems = self.found;
         problems.extend(self.torn.map(|torn| Problem { code: Code::TornTail, ..torn }));
         problems.extend(self.format.check(&reading));
@@ -108,8 +121,13 @@ impl<'f, F: Format + ?Sized> Checker<'f, F> {
         problems.dedup_by(|later, first| {
             (later.at, later.code) == (first.at, first.code) && later.sentence == first.sentence
         });
-        problems
+        Examined { problems, messages, cwd }
     }
+}
+
+fn last_cwd(reading: &Reading) -> Option<(Position, String)> {
+    let named = reading.placed().filter_map(|(at, entry)| Some((at, entry.attribute(attribute::CWD)?)));
+    named.last().map(|(at, cwd)| (at, cwd.to_owned()))
 }
 
 fn joined(at: Position, line_before: u64) -> Option<Problem> {

@@ -34,7 +34,7 @@ mod repair;
 mod responses;
 mod tokens;
 
-pub use checker::{Checker, Reuse};
+pub use checker::{Checker, Examined, Reuse};
 pub use fidelity::{Encoded, Fate, FidelityLedger, Outcome, Tier};
 pub use format::{Format, Reading};
 pub use framing::{Content, DamageReport, Framing, Item, Items, Piece, Unframed, Weight};

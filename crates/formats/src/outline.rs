@@ -6,6 +6,8 @@
 use enjamb_core::Json;
 use enjamb_core::conversation::{Block, Entry, Image, ImageSource, Raw, Reasoning, ToolCall, ToolResult, Verbatim};
 
+use crate::narrative;
+
 /// How much of each record a reader keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
@@ -89,7 +91,7 @@ fn weighed(text: String, heavy: &mut Heavy) -> String {
 
 fn beginning(mut text: String) -> String {
     if text.len() > TEXT_BYTES_KEPT {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_KEPT));
+        text.truncate(narrative::beginning(&text, TEXT_BYTES_KEPT).len());
         text.shrink_to_fit();
     }
     text

@@ -86,7 +86,7 @@ fn still_wrong<D: AsRef<[u8]>>(
     for (delta, changed) in deltas.iter().zip(&repaired.deltas) {
         checker.push(changed.as_deref().unwrap_or(delta.as_ref()))?;
     }
-    Ok(checker.finish(reuse))
+    Ok(checker.finish(reuse).problems)
 }
 
 /// What is wrong with a conversation that was read, in the eyes of its format.

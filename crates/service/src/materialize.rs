@@ -212,7 +212,7 @@ impl Store {
     }
 
     /// The deltas that contribute, from the stop to the tip.
-    fn contributing(&self, request: &Materialize) -> Result<Vec<Part>> {
+    pub(crate) fn contributing(&self, request: &Materialize) -> Result<Vec<Part>> {
         let Some(tip) = &request.tip else { return Ok(Vec::new()) };
         let parts = self.ledger.parts(tip, &request.stop, limits::CHAIN_COMMITS_MAX)?;
         let mut parts = parts.ok_or_else(|| commits::unknown(tip))?;
@@ -275,7 +275,7 @@ impl Store {
     }
 
     /// Calls back with each delta as a whole.
-    fn each_delta(&self, parts: &[Part], mut visit: impl FnMut(&Part, &[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_delta(&self, parts: &[Part], mut visit: impl FnMut(&Part, &[u8]) -> Result<()>) -> Result<()> {
         let mut delta = Vec::new();
         for part in parts {
             delta.clear();

@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod bench_compile;
 mod bundle;
+mod check;
 mod checkpoint;
 mod children;
 mod compact;
@@ -36,6 +37,7 @@ mod pack;
 mod pin;
 mod put;
 mod render;
+mod repair;
 mod resolve;
 mod restore;
 mod show;
@@ -118,6 +120,10 @@ pub enum Command {
     MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
+    /// Say why a context would not load
+    Check(check::Check),
+    /// Write a fork of a context that loads
+    Repair(repair::Repair),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -252,6 +258,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Tips(tips) => tips.run(context),
         Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
+        Command::Check(check) => check.run(context),
+        Command::Repair(repair) => repair.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),

@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod care;
+mod check;
 mod collection;
 mod commits;
 mod compaction;

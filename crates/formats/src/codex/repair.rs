@@ -227,7 +227,7 @@ const TEXT_BYTES_KEPT: usize = 4096;
 /// The item with its longest texts cut short.
 fn shortened(item: &str) -> String {
     let cut = |text: &str| {
-        let kept = &text[..text.floor_char_boundary(TEXT_BYTES_KEPT)];
+        let kept = narrative::beginning(text, TEXT_BYTES_KEPT);
         json_text(&format!("{kept}\n[{} more bytes are left out]", text.len() - kept.len()))
     };
     let Some(object) = Object::parse(item) else { return item.to_owned() };

@@ -68,7 +68,7 @@ fn check_for(format: &str, lines: &[String], expected: &[&str], reuse: Reuse) ->
     let whole = lines.iter().map(|line| format!("{line}\n")).collect::<String>();
     let mut checker = Checker::new(format);
     checker.push(whole.as_bytes()).expect("lines");
-    assert_eq!(codes(&checker.finish(reuse)), expected);
+    assert_eq!(codes(&checker.finish(reuse).problems), expected);
     let repaired = repair(format, &[whole.as_bytes()], reuse).expect("lines");
     assert_eq!(codes(&repaired.left), [""; 0], "{:?}", repaired.changes);
     let bytes = repaired.deltas[0].clone().expect("a change");

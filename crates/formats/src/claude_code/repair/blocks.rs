@@ -37,12 +37,6 @@ pub(super) fn treat(survey: &Survey<'_>, plan: &mut Plan) {
         let record = Object::parse(survey.text(node));
         let message = record.and_then(|record| record.object("message"));
         ward.model = message.as_ref().and_then(|message| message.text("model"));
-        let text = message.as_ref().and_then(|message| message.text("content"));
-        if text.is_some_and(|text| text.trim().is_empty()) {
-            plan.note(survey, Code::TextEmpty, node, "left out, it is empty");
-            plan.remove(survey, node);
-            continue;
-        }
         record_blocks(survey, plan, &mut ward, node);
     }
 }
@@ -120,7 +114,6 @@ impl Ward<'_> {
 
     fn remedied(&self, code: Code, raw: &str, block: &Block) -> Treated {
         match (code, block) {
-            (Code::TextEmpty, _) => Treated::Gone(code, "left out, it is empty"),
             (Code::ThinkingForeign | Code::ThinkingUnsigned, _) => {
                 Treated::Gone(code, "left out a thought that the provider did not sign")
             }
@@ -159,7 +152,7 @@ const TEXT_BYTES_KEPT: usize = 4096;
 fn part_text(block: &Block) -> String {
     match block {
         Block::Text(text) if text.len() > TEXT_BYTES_KEPT => {
-            let kept = &text[..text.floor_char_boundary(TEXT_BYTES_KEPT)];
+            let kept = narrative::beginning(text, TEXT_BYTES_KEPT);
             format!("{kept}\n[{} more bytes are left out]", text.len() - kept.len())
         }
         Block::Image(Image { source: ImageSource::Base64(text), .. }) => {

@@ -93,7 +93,7 @@ impl Places {
 fn is_said(survey: &Survey<'_>, node: usize) -> bool {
     let is_result = |block: &&str| Object::parse(block).is_some_and(|block| block.get("tool_use_id").is_some());
     let blocks = content_blocks(survey.text(node));
-    let only_results = !blocks.is_empty() && blocks.iter().all(|block| is_result(&block));
+    let only_results = !blocks.is_empty() && blocks.iter().all(is_result);
     matches!(survey.nodes[node].kind, NodeKind::Message) && !only_results
 }
 
