@@ -17,6 +17,7 @@ mod tests;
 use enjamb_core::conversation::Conversation;
 
 use crate::adapt::{Own, Palette};
+use crate::encoder::{Before, Encoder, encode_all};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -26,6 +27,7 @@ use crate::reader::ItemReader;
 use crate::{anthropic, check};
 
 pub(crate) const ID: &str = "claude-code-v1";
+const RUNTIME: &str = "claude-code";
 
 pub(crate) use repair::operate;
 
@@ -52,7 +54,11 @@ impl Format for ClaudeCode {
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, write::write)
+        encode_all(self.encoder(conversation, None), conversation)
+    }
+
+    fn encoder(&self, outline: &Conversation, before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(write::TranscriptEncoder::new(&PALETTE, outline, before.map(|before| before.0)))
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {

@@ -4,6 +4,7 @@
 //! what the runtime keeps beside it. History is read as Codex replays it: a `compacted` line replaces what came before,
 //! a roll-back takes the last turns away.
 
+mod mark;
 mod read;
 mod repair;
 mod write;
@@ -14,6 +15,7 @@ mod tests;
 use enjamb_core::conversation::{Conversation, attribute};
 
 use crate::adapt::{Own, Palette};
+use crate::encoder::{Before, Encoder, encode_all};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -23,6 +25,7 @@ use crate::reader::ItemReader;
 use crate::{check, responses};
 
 pub(crate) const ID: &str = "codex-v1";
+const RUNTIME: &str = "codex";
 
 pub(crate) use repair::operate;
 
@@ -49,7 +52,11 @@ impl Format for Codex {
     }
 
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, write::write)
+        encode_all(self.encoder(conversation, None), conversation)
+    }
+
+    fn encoder(&self, outline: &Conversation, before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(write::RolloutEncoder::new(&PALETTE, outline, before.map(|before| before.0)))
     }
 
     /// What a compaction repeats was counted where it was first said.

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use enjamb_core::conversation::{Conversation, Entry};
+use enjamb_core::conversation::{Block, Conversation, Entry};
 
 use crate::check;
 use crate::checker::Checker;
+use crate::encoder::{Before, Collecting, Encoder};
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
@@ -35,6 +36,12 @@ pub trait Format: Sync {
 
     /// A conversation in this format, and what became of each of its blocks.
     fn encode(&self, conversation: &Conversation) -> Encoded;
+
+    /// Writes entry by entry what the outline tells of, after what stands before it. A format overrides this when it
+    /// need not see all entries at once, or when what comes later must be linked to what came before.
+    fn encoder(&self, _outline: &Conversation, _before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(Collecting::new(self))
+    }
 
     /// What the runtime or the provider would object to if the conversation went on from here, besides what was found
     /// while reading. All want each call to have its result.
@@ -151,6 +158,12 @@ pub struct Reading {
     /// The item that is being read.
     pub(crate) here: Option<Position>,
     pub(crate) detail: Detail,
+    /// For each entry, in the order of reading, where its last record begins.
+    pub(crate) ends: Vec<u64>,
+    /// For each entry, its number in the order of reading; empty where that is the order of the entries.
+    pub(crate) read_as: Vec<usize>,
+    /// The record that the next one would follow, in formats whose records form a tree.
+    pub(crate) leaf: Option<String>,
 }
 
 impl Reading {
@@ -171,6 +184,14 @@ impl Reading {
         }
         self.conversation.entries.push(entry);
         self.origins.push(at);
+        self.ends.push(at.offset());
+    }
+
+    /// Takes the blocks of an entry, and lets go of what else it holds.
+    pub(crate) fn take_blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        let entry = self.conversation.entries.get_mut(entry)?;
+        entry.attributes.clear();
+        Some(std::mem::take(&mut entry.blocks))
     }
 
     pub(crate) fn count_unknown(&mut self, kind: impl Into<String>) {

@@ -39,6 +39,12 @@ pub(crate) fn outlined(entry: &mut Entry, blocks: Vec<Block>) -> Vec<Block> {
     blocks
 }
 
+/// Takes the notes of sizes away, where the blocks are whole again.
+pub(crate) fn forget_sizes(entry: &mut Entry) {
+    entry.attributes.remove(HEAVY_TEXT);
+    entry.attributes.remove(HEAVY_IMAGE);
+}
+
 #[derive(Default)]
 struct Heavy {
     text: usize,

@@ -1,5 +1,7 @@
 //! Reading item by item, so that a transcript need not be in memory as a whole.
 
+use enjamb_core::conversation::Block;
+
 use crate::format::{Format, Reading};
 use crate::framing::{Content, Item};
 use crate::outline::{Detail, outline};
@@ -7,6 +9,13 @@ use crate::outline::{Detail, outline};
 /// Takes the items of a transcript in order, and says at the end what they were.
 pub trait ItemReader {
     fn item(&mut self, item: &Item<'_>);
+
+    /// Takes the blocks of an entry that was read, by its number in the order of reading. None where entries are known
+    /// only at the end.
+    fn blocks(&mut self, entry: usize) -> Option<Vec<Block>>;
+
+    /// What the items so far were.
+    fn so_far(&self) -> Reading;
 
     fn finish(self: Box<Self>) -> Reading;
 }
@@ -33,11 +42,19 @@ impl<F: Format + ?Sized> ItemReader for Collected<'_, F> {
         self.items.push(Item { at: item.at, range: item.range.clone(), content });
     }
 
-    fn finish(self: Box<Self>) -> Reading {
+    fn blocks(&mut self, _: usize) -> Option<Vec<Block>> {
+        None
+    }
+
+    fn so_far(&self) -> Reading {
         let mut reading = self.format.understand(&self.items);
         if self.detail == Detail::Outline {
             reading.conversation.entries.iter_mut().for_each(outline);
         }
         reading
+    }
+
+    fn finish(self: Box<Self>) -> Reading {
+        self.so_far()
     }
 }

@@ -200,6 +200,11 @@ impl ItemWriter {
         items
     }
 
+    /// Remembers a call of a custom tool that was written before: its output has a name of its own.
+    pub(crate) fn note_custom(&mut self, call_id: &str) {
+        self.custom.insert(call_id.to_owned());
+    }
+
     fn item(&mut self, block: &Block) -> Json {
         match block {
             Block::Reasoning(reasoning) => thought(reasoning),

@@ -37,6 +37,7 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod translate;
 
 use std::path::Path;
 

@@ -133,3 +133,48 @@ fn a_file_is_checked_as_it_is() {
     let answer = enjamb.run(&["check", "--file", &empty]).exits(1);
     assert!(answer.out().contains("cannot be repaired: nothing was said"), "{}", answer.out());
 }
+
+/// A session of Claude Code that Codex went on with.
+fn gone_on_in_codex(enjamb: &Enjamb) -> String {
+    let asked = user("u1<-", "why is checkout slow?");
+    let answered = reply("a1<u1", "m1", r#"{"type":"text","text":"two sleeps"}"#);
+    let line = |payload: &str| {
+        format!("{{\"timestamp\":\"2026-01-02T04:00:00.000Z\",\"type\":\"response_item\",\"payload\":{payload}}}\n")
+    };
+    let added = [
+        r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"cap them"}]}"#,
+        r#"{"type":"function_call","call_id":"c1","name":"exec_command","arguments":"{\"cmd\":\"ls\"}"}"#,
+        r#"{"type":"function_call_output","call_id":"c1","output":"retry.rs"}"#,
+        r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"capped"}]}"#,
+    ];
+    let native = format!("{asked}{answered}");
+    let first = enjamb.run_with(&["checkpoint", "--format", "claude-code-v1"], asked).done().line();
+    let second =
+        enjamb.run_with(&["checkpoint", "--format", "claude-code-v1", "--parent", &first], answered).done().line();
+    let added: String = added.into_iter().map(line).collect();
+    enjamb.run_with(&["checkpoint", "--format", "codex-v1", "--parent", &second], added).done();
+    native
+}
+
+#[test]
+fn there_and_back_again_is_what_was_there_followed_by_what_is_new() {
+    let enjamb = Enjamb::new();
+    let native = gone_on_in_codex(&enjamb);
+    let answer = enjamb.run(&["materialize", "@", "--format", "claude-code-v1"]).done();
+    let whole = answer.out();
+    let new = whole.strip_prefix(&native).expect("the bytes that were there");
+    assert_eq!(new.lines().count(), 4);
+    assert!(new.lines().next().is_some_and(|line| line.contains(r#""parentUuid":"a1""#)), "{new}");
+    assert!(new.lines().all(|line| line.contains(r#""sessionId":"s""#)), "{new}");
+    check(
+        &answer.err(),
+        "\n3 commits, 6 messages, [..] tokens, [..]   claude-code-v1 (mapped)\n  \
+         kept     6 blocks  \n",
+    );
+    check(&enjamb.run(&["check", "--for", "claude-code"]).done().out(), "claude-code-v1, 6 messages   would load\n");
+    let there = enjamb.run(&["materialize", "@", "--format", "codex-v1"]).done().out();
+    let lines: Vec<&str> = there.lines().collect();
+    assert!(lines[0].contains("session_meta") && lines.len() == 9, "{there}");
+    assert!(lines[8].contains("capped") && !lines[8].contains("enjamb"), "what Codex wrote is as it was: {there}");
+    check(&enjamb.run(&["check", "--for", "codex"]).done().out(), "codex-v1, 6 messages   would load\n");
+}

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use enjamb_core::conversation::{Block, Entry, Role, Usage, Verbatim, attribute};
 
 use super::standing::{self, Live};
-use super::{ID, findings};
+use super::{ID, RUNTIME, findings};
 use crate::anthropic::{acting, read_content, read_usage, verbatim};
 use crate::format::Reading;
 use crate::framing::Item;
@@ -73,6 +73,7 @@ const HARNESS: &[&str] = &[
 const ENVELOPE: [&str; 6] = ["id", "type", "role", "model", "content", "usage"];
 
 /// A record in the tree.
+#[derive(Clone)]
 pub(super) struct Node {
     pub(super) at: Position,
     pub(super) uuid: String,
@@ -92,6 +93,7 @@ pub(super) struct Lacks {
     pub(super) envelope: bool,
 }
 
+#[derive(Clone)]
 pub(super) enum NodeKind {
     Message,
     /// The head of the records that were carried over a compaction, and what they were put after.
@@ -109,7 +111,7 @@ struct Record<'a> {
     uuid: Option<String>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Reader {
     reading: Reading,
     nodes: Vec<Node>,
@@ -134,6 +136,14 @@ impl ItemReader for Reader {
         self.line(item.at, item.json());
     }
 
+    fn blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        self.reading.take_blocks(entry)
+    }
+
+    fn so_far(&self) -> Reading {
+        Box::new(self.clone()).finish()
+    }
+
     fn finish(self: Box<Self>) -> Reading {
         self.settle().0
     }
@@ -151,6 +161,7 @@ impl Reader {
         let found = findings::of(&reading, &nodes, &live, &repeated);
         reading.findings.extend(found);
         standing::settle(&mut reading, &nodes, &live);
+        reading.leaf = live.leaf.map(|leaf| nodes[leaf].uuid.clone());
         (reading, nodes, live)
     }
 
@@ -194,7 +205,8 @@ impl Reader {
             return self.summary(record, blocks);
         }
         let mut entry = record.entry(acting(Role::User, &blocks), blocks);
-        entry.synthetic = record.object.flag("isMeta") || record.object.flag("isSynthetic") || is_harness(&entry);
+        let is_marked = record.object.flag("isMeta") || record.object.flag("isSynthetic");
+        entry.synthetic = entry.role != Role::Tool && (is_marked || is_harness(&entry));
         self.push(record, entry)
     }
 
@@ -208,6 +220,7 @@ impl Reader {
         let marker = std::mem::take(&mut boundary.blocks);
         entry.blocks.splice(0..0, marker);
         *boundary = entry;
+        self.reading.ends[index] = record.at.offset();
         index
     }
 
@@ -220,6 +233,7 @@ impl Reader {
             let entry = &mut self.reading.conversation.entries[index];
             let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
             entry.blocks.extend(blocks);
+            self.reading.ends[index] = record.at.offset();
             entry.usage = later_usage(entry.usage, usage);
             return index;
         }
@@ -269,7 +283,9 @@ impl Record<'_> {
         entry.set_attribute(attribute::CWD, object.text("cwd"));
         entry.set_attribute(attribute::GIT_BRANCH, object.text("gitBranch").filter(|branch| !branch.is_empty()));
         entry.set_attribute(attribute::SESSION_ID, object.text("sessionId").or_else(|| object.text("session_id")));
-        entry.set_attribute(attribute::VERSION, object.text("version"));
+        let version = object.text("version");
+        entry.set_attribute(attribute::RUNTIME, version.is_some().then_some(RUNTIME));
+        entry.set_attribute(attribute::VERSION, version);
         entry
     }
 

@@ -67,15 +67,18 @@ fn carry_over(reading: &mut Reading, boundary: usize) {
     for (index, (mut entry, at)) in placed.enumerate() {
         if index < boundary && is_carried(&entry) {
             entry.set_attribute(attribute::KEPT, Some("true"));
-            carried.push((entry, at));
+            carried.push((entry, at, index));
         } else if index <= boundary {
-            before.push((entry, at));
+            before.push((entry, at, index));
         } else {
-            after.push((entry, at));
+            after.push((entry, at, index));
         }
     }
-    let ordered = before.into_iter().chain(carried).chain(after);
-    (reading.conversation.entries, reading.origins) = ordered.unzip();
+    for (entry, at, index) in before.into_iter().chain(carried).chain(after) {
+        reading.conversation.entries.push(entry);
+        reading.origins.push(at);
+        reading.read_as.push(index);
+    }
 }
 
 struct Tree<'n> {

@@ -2,7 +2,8 @@
 
 use enjamb_core::conversation::{Block, Entry, Role, Standing, Usage, attribute};
 
-use super::ID;
+use super::mark::Mark;
+use super::{ID, RUNTIME};
 use crate::anthropic::verbatim;
 use crate::check::shown;
 use crate::format::Reading;
@@ -45,7 +46,7 @@ const SUMMARY: &str = "Another language model started to solve this problem";
 /// What Codex wants a session_meta line to say.
 const META_MEMBERS: [&str; 5] = ["id", "timestamp", "cwd", "originator", "cli_version"];
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Reader {
     reading: Reading,
     /// What the lines before say of those that follow.
@@ -67,6 +68,7 @@ pub(super) struct Reader {
     sealed: Vec<(usize, String)>,
 }
 
+#[derive(Clone)]
 struct Meta {
     at: Position,
     lacks: Vec<&'static str>,
@@ -82,6 +84,14 @@ impl ItemReader for Reader {
     fn item(&mut self, item: &Item<'_>) {
         self.reading.here = Some(item.at);
         self.line(item.at, item.json());
+    }
+
+    fn blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        self.reading.take_blocks(entry)
+    }
+
+    fn so_far(&self) -> Reading {
+        Box::new(self.clone()).finish()
     }
 
     fn finish(mut self: Box<Self>) -> Reading {
@@ -102,7 +112,12 @@ impl Reader {
         let time = object.text("timestamp").and_then(|time| time.parse().ok());
         let first = self.reading.conversation.entries.len();
         match (kind.as_str(), object.get("payload")) {
-            ("response_item", Some(payload)) => self.response_item(at, payload),
+            ("response_item", Some(payload)) => {
+                self.response_item(at, payload);
+                if let (Some(mark), Some(entry)) = (Mark::of(&object), self.reading.conversation.entries.last_mut()) {
+                    mark.restore(entry);
+                }
+            }
             ("compacted", Some(payload)) => self.compacted(at, text, payload),
             (_, Some(payload)) => self.record(at, text, &kind, payload),
             // Before rollouts had envelopes, items stood bare, after a line that says whose session it is.
@@ -135,6 +150,7 @@ impl Reader {
         entry.set_attribute(attribute::REPOSITORY, self.repository.clone());
         entry.set_attribute(attribute::SESSION_ID, self.session_id.clone());
         entry.set_attribute(attribute::VERSION, self.version.clone());
+        entry.set_attribute(attribute::RUNTIME, self.version.is_some().then_some(RUNTIME));
     }
 
     fn record(&mut self, at: Position, text: &str, kind: &str, payload: &str) {

@@ -152,6 +152,8 @@ pub(super) fn record_like(survey: &Survey<'_>, node: usize, parent: Option<&str>
     }
     let record = record.member("type", "user").member("message", &message).member("uuid", &uuid);
     let time = like.as_ref().and_then(|like| like.json("timestamp"));
-    let text = record.optional("timestamp", time).member("isMeta", &true).json().get().to_owned();
+    // A text that nobody typed is no prompt; results never are.
+    let is_meta = content.get().starts_with('"').then_some(true);
+    let text = record.optional("timestamp", time).optional("isMeta", is_meta).json().get().to_owned();
     Made { uuid, text }
 }
