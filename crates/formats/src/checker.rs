@@ -45,7 +45,7 @@ pub struct Checker<'f, F: Format + ?Sized> {
 
 impl<'f, F: Format + ?Sized> Checker<'f, F> {
     pub fn new(format: &'f F) -> Self {
-        let reader = format.reader(Detail::Outline);
+        let reader = format.reader(Detail::Skeleton);
         Self { format, reader, found: Vec::new(), torn: None, numbers: 0, bytes: 0 }
     }
 

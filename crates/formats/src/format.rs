@@ -11,7 +11,7 @@ use crate::encoder::{Before, Collecting, Encoder};
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
-use crate::outline::{Detail, outline};
+use crate::outline::Detail;
 use crate::position::{FormatError, Position};
 use crate::problem::Problem;
 use crate::reader::{Collected, ItemReader};
@@ -179,9 +179,7 @@ impl Reading {
     }
 
     pub(crate) fn push(&mut self, at: Position, mut entry: Entry) {
-        if self.detail == Detail::Outline {
-            outline(&mut entry);
-        }
+        self.detail.reduce(&mut entry);
         self.conversation.entries.push(entry);
         self.origins.push(at);
         self.ends.push(at.offset());

@@ -4,7 +4,9 @@
 //! provider takes because of their size are remembered by it.
 
 use enjamb_core::Json;
-use enjamb_core::conversation::{Block, Entry, Image, ImageSource, Raw, Reasoning, ToolCall, ToolResult, Verbatim};
+use enjamb_core::conversation::{
+    Block, Entry, Image, ImageSource, Raw, Reasoning, ToolCall, ToolResult, Verbatim, attribute,
+};
 
 use crate::narrative;
 
@@ -13,8 +15,26 @@ use crate::narrative;
 pub enum Detail {
     #[default]
     Whole,
+    /// Everything about each entry but the bulk of its blocks.
     Outline,
+    /// Of what else is known about an entry, only what tells how it stands.
+    Skeleton,
 }
+
+impl Detail {
+    /// Leaves of an entry what is wanted.
+    pub(crate) fn reduce(self, entry: &mut Entry) {
+        if self != Self::Whole {
+            outline(entry);
+        }
+        if self == Self::Skeleton {
+            entry.attributes.retain(|name, _| STANDING.contains(&name.as_str()));
+        }
+    }
+}
+
+/// Attributes that a check asks for.
+const STANDING: [&str; 5] = [attribute::CWD, attribute::COPIED, attribute::KEPT, HEAVY_TEXT, HEAVY_IMAGE];
 
 /// Bytes of a text that stay: enough to tell by which words it begins.
 const TEXT_BYTES_KEPT: usize = 160;
@@ -25,7 +45,7 @@ const HEAVY_BYTES_MIN: usize = 4 << 20;
 pub(crate) const HEAVY_TEXT: &str = "heavy_text";
 pub(crate) const HEAVY_IMAGE: &str = "heavy_image";
 
-pub(crate) fn outline(entry: &mut Entry) {
+fn outline(entry: &mut Entry) {
     let blocks = std::mem::take(&mut entry.blocks);
     entry.blocks = outlined(entry, blocks);
     entry.blocks.shrink_to_fit();

@@ -4,7 +4,7 @@ use enjamb_core::conversation::Block;
 
 use crate::format::{Format, Reading};
 use crate::framing::{Content, Item};
-use crate::outline::{Detail, outline};
+use crate::outline::Detail;
 
 /// Takes the items of a transcript in order, and says at the end what they were.
 pub trait ItemReader {
@@ -48,9 +48,7 @@ impl<F: Format + ?Sized> ItemReader for Collected<'_, F> {
 
     fn so_far(&self) -> Reading {
         let mut reading = self.format.understand(&self.items);
-        if self.detail == Detail::Outline {
-            reading.conversation.entries.iter_mut().for_each(outline);
-        }
+        reading.conversation.entries.iter_mut().for_each(|entry| self.detail.reduce(entry));
         reading
     }
 

@@ -146,3 +146,54 @@ fn refilled(outline: &Entry, blocks: Vec<Block>) -> Entry {
     crate::outline::forget_sizes(&mut entry);
     entry
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::by_id;
+    use enjamb_core::conversation::{Conversation, Role};
+
+    const TURNS: usize = 200;
+    const TEXT_BYTES: usize = 20_000;
+
+    /// A conversation of long texts, in a format.
+    fn long(format: &dyn Format) -> Vec<u8> {
+        let text = |turn: usize| Block::Text(format!("{turn} {}", "word ".repeat(TEXT_BYTES / 5)));
+        let role = |turn: usize| if turn.is_multiple_of(2) { Role::User } else { Role::Assistant };
+        let entries = (0..TURNS).map(|turn| Entry::new(role(turn), vec![text(turn)])).collect();
+        format.encode(&Conversation { entries }).bytes
+    }
+
+    /// Bytes of texts that a reader holds on to.
+    fn held(reader: &dyn ItemReader) -> usize {
+        let reading = reader.so_far();
+        let blocks = reading.conversation.entries.iter().flat_map(|entry| &entry.blocks);
+        blocks.map(|block| crate::narrative::brief(block).len()).sum()
+    }
+
+    #[test]
+    fn a_translation_holds_the_entry_that_it_reads_and_the_outline_of_the_rest() {
+        for (source, target) in [("claude-code-v1", "codex-v1"), ("codex-v1", "claude-code-v1")] {
+            let (source, target) = (by_id(source).unwrap(), by_id(target).unwrap());
+            let whole = long(source);
+            let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+            let mut survey = Survey::new(source);
+            lines.iter().for_each(|line| survey.push(line).unwrap());
+            assert!(held(survey.pass.reader.as_ref()) < TURNS * 500, "an outline grows with records, not with bytes");
+            let surveyed = survey.finish();
+            let mut translation = surveyed.translate(target, None);
+            let mut written = 0;
+            for (number, line) in lines.iter().enumerate() {
+                let piece = translation.push(line).unwrap().len();
+                assert!(piece < 4 * TEXT_BYTES, "{} wrote {piece} bytes at once", target.id());
+                written += piece;
+                // Looking costs a copy, so only now and then.
+                if number.is_multiple_of(20) {
+                    assert!(held(translation.pass.reader.as_ref()) <= 3 * TEXT_BYTES);
+                }
+            }
+            assert!(written > whole.len() / 2);
+            assert_eq!(translation.finish().1.blocks(), surveyed.reading.conversation.block_count());
+        }
+    }
+}

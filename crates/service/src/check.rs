@@ -1,7 +1,7 @@
 //! Whether a context would load: what its runtime and its provider would object to, before anything is started.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::Path;
 
 use enjamb_core::CommitId;
@@ -115,19 +115,17 @@ impl Store {
 
     fn check_translation(
         &self,
-        format: &dyn Format,
+        format: &'static dyn Format,
         request: &Materialize,
         stored: String,
         reuse: Reuse,
     ) -> Result<Diagnosis> {
-        let mut bytes = Vec::new();
+        let mut windows = Windows::new(format);
         let done = self.materialize(request, &mut |part| {
-            bytes.extend_from_slice(part);
+            windows.push(part);
             Ok(())
         })?;
-        let mut checker = Checker::new(format);
-        let malformed = checker.push(&bytes).err();
-        let found = diagnosis(format, examined(checker, malformed, reuse), |problem| Located { problem, commit: None });
+        let found = diagnosis(format, windows.finish(reuse), |problem| Located { problem, commit: None });
         Ok(Diagnosis { translated_from: Some(stored), ledger: done.ledger, ..found })
     }
 
@@ -135,38 +133,62 @@ impl Store {
     pub fn check_file(path: &Path, format: &str, reuse: Reuse) -> Result<Diagnosis> {
         let format = known(format)?;
         let failed = |source| ServiceError::File { path: path.to_owned(), source };
-        let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?);
-        let mut checker = Checker::new(format);
-        let mut malformed = None;
-        let mut window = Vec::new();
+        let mut file = File::open(path).map_err(failed)?;
+        let mut windows = Windows::new(format);
+        let mut piece = vec![0; PIECE_BYTES];
         loop {
-            window.clear();
-            let more = next_window(format.framing(), &mut file, &mut window).map_err(failed)?;
-            if malformed.is_none() && !window.is_empty() {
-                malformed = checker.push(&window).err();
-            }
-            if !more {
-                let locate = |problem| Located { problem, commit: None };
-                return Ok(diagnosis(format, examined(checker, malformed, reuse), locate));
+            match file.read(&mut piece).map_err(failed)? {
+                0 => return Ok(diagnosis(format, windows.finish(reuse), |problem| Located { problem, commit: None })),
+                read => windows.push(&piece[..read]),
             }
         }
     }
 }
 
+const PIECE_BYTES: usize = 1 << 18;
 /// Bytes of lines that are looked at together.
 const WINDOW_BYTES: usize = 4 << 20;
 
-/// Whole lines up to a bound, or everything where the framing is another. False at the end of the file.
-fn next_window(framing: Framing, file: &mut impl BufRead, window: &mut Vec<u8>) -> std::io::Result<bool> {
-    if framing != Framing::JsonLines {
-        return file.read_to_end(window).map(|_| false);
+/// Gives a checker whole lines of bytes that come in pieces cut anywhere; where the framing is another, everything at
+/// once.
+struct Windows {
+    checker: Checker<'static, dyn Format>,
+    is_lines: bool,
+    malformed: Option<FormatError>,
+    window: Vec<u8>,
+}
+
+impl Windows {
+    fn new(format: &'static dyn Format) -> Self {
+        let is_lines = format.framing() == Framing::JsonLines;
+        Self { checker: Checker::new(format), is_lines, malformed: None, window: Vec::new() }
     }
-    while window.len() < WINDOW_BYTES {
-        if file.read_until(b'\n', window)? == 0 {
-            return Ok(false);
+
+    fn push(&mut self, piece: &[u8]) {
+        self.window.extend_from_slice(piece);
+        if !self.is_lines || self.window.len() < WINDOW_BYTES {
+            return;
+        }
+        // The end of a line is looked for only in what is new: a line may be longer than any window.
+        let new = self.window.len() - piece.len();
+        if let Some(end) = piece.iter().rposition(|byte| *byte == b'\n') {
+            let rest = self.window.split_off(new + end + 1);
+            self.look();
+            self.window = rest;
         }
     }
-    Ok(true)
+
+    fn look(&mut self) {
+        if self.malformed.is_none() && !self.window.is_empty() {
+            self.malformed = self.checker.push(&self.window).err();
+        }
+        self.window.clear();
+    }
+
+    fn finish(mut self, reuse: Reuse) -> Examined {
+        self.look();
+        examined(self.checker, self.malformed, reuse)
+    }
 }
 
 pub(crate) fn known(format: &str) -> Result<&'static dyn Format> {

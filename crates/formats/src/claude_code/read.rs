@@ -229,7 +229,7 @@ impl Reader {
         let usage = read_reply_usage(message);
         let message_id = message.text("id");
         if let Some(&index) = message_id.as_ref().and_then(|id| self.replies.get(id)) {
-            let outline_only = self.reading.detail == Detail::Outline;
+            let outline_only = self.reading.detail != Detail::Whole;
             let entry = &mut self.reading.conversation.entries[index];
             let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
             entry.blocks.extend(blocks);

@@ -22,7 +22,7 @@ use crate::repair::{Edits, Sheet};
 pub(crate) fn operate(sheet: &mut Sheet, _: Reuse) -> bool {
     let steps: [fn(&Survey<'_>, &mut Plan); 5] =
         [records::superfluous, records::links, records::members, blocks::treat, pairs::complete];
-    let mut reader = Reader::new(Detail::Outline);
+    let mut reader = Reader::new(Detail::Skeleton);
     sheet.read(&mut reader);
     let (reading, nodes, live) = reader.settle();
     let survey = Survey { sheet, reading, nodes, live };

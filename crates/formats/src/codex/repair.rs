@@ -20,7 +20,7 @@ use crate::responses::read_item;
 
 /// One round: the first of these that finds something to do.
 pub(crate) fn operate(sheet: &mut Sheet, reuse: Reuse) -> bool {
-    let mut reader = Box::new(Reader::new(Detail::Outline));
+    let mut reader = Box::new(Reader::new(Detail::Skeleton));
     sheet.read(reader.as_mut());
     let survey = Survey { reading: reader.finish(), reuse };
     let steps: [fn(&Survey, &mut Sheet) -> Edits; 4] = [describe, compactions, items, complete];
