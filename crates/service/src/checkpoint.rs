@@ -122,6 +122,30 @@ impl Store {
         }
     }
 
+    /// Stores commits that follow one another, the first after its own parent.
+    pub(crate) fn checkpoint_line(&self, line: Vec<(Checkpoint, Option<Counted>)>) -> Result<Vec<Checkpointed>> {
+        let mut answers: Vec<Checkpointed> = Vec::with_capacity(line.len());
+        let mut batch: Vec<Ready> = Vec::new();
+        for (mut request, counted) in line {
+            let before = batch.last().map(|ready| ready.answer.id).or_else(|| answers.last().map(|answer| answer.id));
+            request.parent = before.or(request.parent);
+            batch.push(match (counted, &request.content) {
+                (Some(counted), Content::Stored(id)) => {
+                    let artifact = NewArtifact { id: *id, bytes: None };
+                    self.ready_with(request, artifact, counted)?
+                }
+                _ => self.ready(request)?,
+            });
+            if batch.len() == LINE_BATCH_COMMITS {
+                answers.extend(self.commit(&std::mem::take(&mut batch))?);
+            }
+        }
+        if !batch.is_empty() {
+            answers.extend(self.commit(&batch)?);
+        }
+        Ok(answers)
+    }
+
     fn commit(&self, ready: &[Ready]) -> Result<Vec<Checkpointed>> {
         let batch = Batch {
             artifacts: ready.iter().map(|one| one.artifact.clone()).collect(),
@@ -205,6 +229,9 @@ impl Store {
         }
     }
 }
+
+/// Commits of a line that are stored with one sync.
+const LINE_BATCH_COMMITS: usize = 64;
 
 /// What a delta holds.
 pub(crate) struct Counted {

@@ -6,6 +6,7 @@ mod branch;
 mod cache;
 mod capture;
 mod care;
+mod check;
 mod checkpoint;
 mod commits;
 mod compact;
@@ -28,6 +29,7 @@ mod pack;
 mod policy;
 mod read;
 mod render;
+mod repair;
 mod replay;
 mod revision;
 mod sample;
@@ -39,6 +41,7 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod translate;
 mod watch;
 
 use std::path::Path;
@@ -55,6 +58,7 @@ pub use capture::{
     LastEvent, Miss, Missed, MissedAt, RuntimeDelivery, hook, hook_files, missed_elsewhere,
 };
 pub use care::Maintained;
+pub use check::{CheckContext, Diagnosis, Located};
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
 pub use compact::{
@@ -81,6 +85,7 @@ pub use naming::Expect;
 pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
+pub use repair::{RepairContext, RepairedContext};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use snapshot::{Reach, Snapshot};

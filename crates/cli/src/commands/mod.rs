@@ -7,6 +7,7 @@ mod bench;
 mod bench_compile;
 mod bundle;
 mod capture;
+mod check;
 mod checkpoint;
 mod children;
 mod compact;
@@ -42,6 +43,7 @@ mod pack;
 mod pin;
 mod put;
 mod render;
+mod repair;
 mod resolve;
 mod restore;
 mod show;
@@ -135,6 +137,10 @@ pub enum Command {
     MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
+    /// Say why a context would not load
+    Check(check::Check),
+    /// Write a fork of a context that loads
+    Repair(repair::Repair),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -301,6 +307,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Tips(tips) => tips.run(context),
         Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
+        Command::Check(check) => check.run(context),
+        Command::Repair(repair) => repair.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),

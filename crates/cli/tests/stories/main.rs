@@ -3,6 +3,7 @@
 mod artifacts;
 mod capture;
 mod care;
+mod check;
 mod collection;
 mod commits;
 mod compaction;

@@ -29,7 +29,7 @@ impl Runtime {
     }
 
     /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
-    const fn format(self) -> &'static str {
+    pub const fn format(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
