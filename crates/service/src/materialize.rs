@@ -316,12 +316,23 @@ impl Store {
 
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {
         let mut whole = Conversation::default();
-        self.each_delta(parts, |part, delta| {
-            let format = enjamb_formats::by_id(&part.format);
-            let format = format.ok_or_else(|| ServiceError::UnknownFormat(part.format.to_string()))?;
-            whole.entries.extend(format.decode(delta)?.entries);
-            Ok(())
-        })?;
+        for run in parts.chunk_by(|a, b| a.format == b.format) {
+            let name = &run[0].format;
+            let format = enjamb_formats::by_id(name).ok_or_else(|| ServiceError::UnknownFormat(name.to_string()))?;
+            if format.revises() {
+                let mut lines = Vec::new();
+                self.join(format, run, &mut |bytes| {
+                    lines.extend_from_slice(bytes);
+                    Ok(())
+                })?;
+                whole.entries.extend(format.decode(&lines)?.entries);
+                continue;
+            }
+            self.each_delta(run, |_, delta| {
+                whole.entries.extend(format.decode(delta)?.entries);
+                Ok(())
+            })?;
+        }
         Ok(whole)
     }
 

@@ -14,6 +14,7 @@ mod frames;
 mod help;
 mod hostile;
 mod imports;
+mod intake;
 mod large;
 mod listings;
 mod output;
