@@ -17,6 +17,7 @@ mod help;
 mod hooks;
 mod hostile;
 mod imports;
+mod intake;
 mod large;
 mod listings;
 mod live;
