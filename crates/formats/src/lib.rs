@@ -27,6 +27,7 @@ pub mod narrative;
 mod position;
 mod registry;
 mod responses;
+pub mod session;
 mod tokens;
 
 pub use fidelity::{Encoded, Fate, FidelityLedger, Outcome, Tier};

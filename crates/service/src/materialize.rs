@@ -212,7 +212,7 @@ impl Store {
     }
 
     /// The deltas that contribute, from the stop to the tip.
-    fn contributing(&self, request: &Materialize) -> Result<Vec<Part>> {
+    pub(crate) fn contributing(&self, request: &Materialize) -> Result<Vec<Part>> {
         let Some(tip) = &request.tip else { return Ok(Vec::new()) };
         let parts = self.ledger.parts(tip, &request.stop, limits::CHAIN_COMMITS_MAX)?;
         let mut parts = parts.ok_or_else(|| commits::unknown(tip))?;
@@ -242,7 +242,7 @@ impl Store {
     }
 
     /// Joins deltas of one format.
-    fn join(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
+    pub(crate) fn join(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
         match format.framing() {
             Framing::JsonLines => self.join_lines(parts, out)?,
             Framing::JsonArray | Framing::CborArray => self.join_arrays(format, parts, out)?,

@@ -38,6 +38,8 @@ mod put;
 mod render;
 mod resolve;
 mod restore;
+mod resume;
+mod resume_view;
 mod show;
 mod status;
 mod streams;
@@ -118,6 +120,8 @@ pub enum Command {
     MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
+    /// Go on from a commit in an agent: write a session that it loads
+    Resume(resume::Resume),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -252,6 +256,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Tips(tips) => tips.run(context),
         Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
+        Command::Resume(resume) => resume.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),

@@ -46,8 +46,7 @@ impl Rollout {
             .member("cwd", named(attribute::CWD).unwrap_or("/"))
             .member("originator", "enjamb")
             .member("cli_version", "0.0.0")
-            .member("source", "cli")
-            .member("model_provider", "openai");
+            .member("source", "cli");
         self.line("session_meta", &payload.json());
     }
 

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use enjamb_core::Timestamp;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub(crate) use source::stream_of;
 pub use source::{KnownPart, SourceState};
 
 use self::file::FileImport;

@@ -29,7 +29,7 @@ impl Runtime {
     }
 
     /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
-    const fn format(self) -> &'static str {
+    pub const fn format(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
@@ -37,6 +37,11 @@ impl Runtime {
             Self::OpenCode => "opencode-v1",
             Self::Other => "unknown-v1",
         }
+    }
+
+    /// Whose transcripts are in a format.
+    pub fn of_format(format: &str) -> Option<Self> {
+        Self::ALL.into_iter().filter(|runtime| *runtime != Self::Other).find(|runtime| runtime.format() == format)
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
