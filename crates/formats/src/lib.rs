@@ -35,6 +35,7 @@ mod reader;
 mod registry;
 mod repair;
 mod responses;
+pub mod session;
 mod tokens;
 mod translate;
 mod unrolled;

@@ -26,6 +26,7 @@ pub fn numbers(kind: ErrorKind) -> Numbers {
         ErrorKind::Denied => (7, 403, false),
         ErrorKind::Unavailable => (8, 503, true),
         ErrorKind::Busy => (9, 503, true),
+        ErrorKind::Lossy => (11, 422, false),
         ErrorKind::Internal => (70, 500, false),
     };
     Numbers { exit, status, retryable }

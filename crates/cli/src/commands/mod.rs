@@ -46,6 +46,8 @@ mod render;
 mod repair;
 mod resolve;
 mod restore;
+mod resume;
+mod resume_view;
 mod show;
 mod status;
 mod streams;
@@ -141,6 +143,8 @@ pub enum Command {
     Check(check::Check),
     /// Write a fork of a context that loads
     Repair(repair::Repair),
+    /// Go on from a commit in an agent: write a session that it loads
+    Resume(resume::Resume),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -309,6 +313,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Materialize(materialize) => materialize.run(context),
         Command::Check(check) => check.run(context),
         Command::Repair(repair) => repair.run(context),
+        Command::Resume(resume) => resume.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),

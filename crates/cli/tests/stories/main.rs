@@ -25,6 +25,7 @@ mod output;
 mod packs;
 mod processes;
 mod refusals;
+mod resume;
 mod runner;
 mod store;
 mod threads;

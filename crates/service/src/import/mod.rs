@@ -28,6 +28,7 @@ use enjamb_core::Timestamp;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
 pub(crate) use places::{named_files, transcript_at};
+pub(crate) use source::stream_of;
 pub use source::{KnownPart, SourceState};
 
 use self::file::FileImport;

@@ -39,6 +39,11 @@ impl Runtime {
         }
     }
 
+    /// Whose transcripts are in a format.
+    pub fn of_format(format: &str) -> Option<Self> {
+        Self::ALL.into_iter().filter(|runtime| *runtime != Self::Other).find(|runtime| runtime.format() == format)
+    }
+
     pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "claude" { "claude-code" } else { name };
         Self::ALL.into_iter().find(|runtime| runtime.as_str() == name)
