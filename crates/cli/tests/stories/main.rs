@@ -21,6 +21,7 @@ mod packs;
 mod processes;
 mod refusals;
 mod runner;
+mod serving;
 mod store;
 mod threads;
 mod trouble;
