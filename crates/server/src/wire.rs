@@ -32,6 +32,18 @@ pub fn numbers(kind: ErrorKind) -> Numbers {
     Numbers { exit, status, retryable }
 }
 
+/// The HTTP status of a failure: that of its kind, unless HTTP has a better one for this very code.
+pub fn status(error: &ServiceError) -> u16 {
+    match error.code() {
+        "ref-moved" => 412,
+        "too-large" | "frame-too-large" => 413,
+        "bad-range" => 416,
+        "hash-mismatch" | "idempotency-key-reused" | "bad-idempotency-key" | "malformed-delta" => 422,
+        "storage-full" => 507,
+        _ => numbers(error.kind()).status,
+    }
+}
+
 /// A failure as a document.
 pub fn problem(error: &ServiceError) -> Value {
     let numbers = numbers(error.kind());
@@ -40,10 +52,10 @@ pub fn problem(error: &ServiceError) -> Value {
         Outcome::Indeterminate => "indeterminate",
     };
     let mut problem = json!({
-        "type": format!("https://enjamb.dev/errors/{}", error.code()),
+        "type": type_of(error.code()),
         "code": error.code(),
         "title": error.to_string(),
-        "status": numbers.status,
+        "status": status(error),
         "exit": numbers.exit,
         "retryable": numbers.retryable,
         "outcome": outcome,
@@ -55,6 +67,11 @@ pub fn problem(error: &ServiceError) -> Value {
         problem["help"] = help.into();
     }
     problem
+}
+
+/// The address that stands for a code.
+pub fn type_of(code: &str) -> String {
+    format!("https://enjamb.dev/errors/{code}")
 }
 
 #[cfg(test)]

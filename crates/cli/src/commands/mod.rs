@@ -48,6 +48,7 @@ mod resolve;
 mod restore;
 mod resume;
 mod resume_view;
+mod serve;
 mod show;
 mod status;
 mod streams;
@@ -56,6 +57,7 @@ mod tag;
 mod thread;
 mod thread_view;
 mod tips;
+mod token;
 mod unpack;
 mod verify;
 mod watch;
@@ -209,6 +211,12 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    /// Serve the store: HTTP on this machine, and a unix socket
+    Serve(serve::Serve),
+    /// Tokens for those who use the server
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb token create --scope read")]
+    Token(token::Token),
     /// Look for trouble
     Doctor(doctor::Doctor),
     /// The whole story on a sample, in a store that is thrown away
@@ -342,6 +350,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Serve(serve) => serve.run(context),
+        Command::Token(token) => token.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),

@@ -135,10 +135,7 @@ fn quoted(word: &str) -> String {
 fn document(resumed: &Resumed) -> Value {
     let row = |(outcome, reason, blocks): (Outcome, &str, u64)| json!({"outcome": outcome.as_str(), "reason": reason, "blocks": blocks});
     let problem = |problem: &enjamb_formats::Problem| {
-        let severity = match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
+        let severity = problem.severity.as_str();
         json!({"code": problem.code.as_str(), "severity": severity, "sentence": problem.sentence})
     };
     let travels = &resumed.travels;

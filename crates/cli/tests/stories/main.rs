@@ -27,6 +27,7 @@ mod processes;
 mod refusals;
 mod resume;
 mod runner;
+mod serving;
 mod store;
 mod threads;
 mod trouble;
