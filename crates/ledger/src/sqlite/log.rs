@@ -23,8 +23,8 @@ pub(super) const PAGE_BYTES: u32 = 16384;
 /// The write-ahead log is taken in, and begun again, before it outgrows what it was grown to.
 pub(super) const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
 
-/// Pages that a connection keeps.
-const CACHE_PAGES: u32 = 32;
+/// Pages that a connection keeps which only reads.
+const READER_PAGES: u32 = 32;
 
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -54,6 +54,12 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
     check_identity(&connection, path)?;
     configure(&connection, path)?;
     Ok(connection)
+}
+
+/// Records are read one after another: for a connection that only reads, a larger cache is memory that is touched once.
+pub(crate) fn only_read(connection: &Connection) -> Result<(), LedgerError> {
+    let set = connection.pragma_update(None, "cache_size", READER_PAGES);
+    set.map_err(|error| LedgerError::sqlite("opening the log", &error))
 }
 
 /// Makes the log of a new store.
@@ -108,8 +114,6 @@ fn configure(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX).map_err(known)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
-    // Records are read one after another: a larger cache is memory that is touched once.
-    connection.pragma_update(None, "cache_size", CACHE_PAGES).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }
@@ -123,13 +127,16 @@ fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite
 
 /// Makes what is in the log durable before anyone is shown it. A process that died may have left commits in the page cache
 /// that no sync followed; served now, they could be gone after a power loss.
-pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
+///
+/// Answers the connection, if there was nothing to take in. Otherwise it is closed, so that the write-ahead log goes with
+/// it: a full disk may need that room.
+pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<Option<Connection>, LedgerError> {
     let connection = open(path, vfs)?;
-    let taken_in = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    match taken_in.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
+    let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+    match frames.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
         // It is synced before it is taken in, and for the latter there will be room another time.
-        Ok(()) | Err(LedgerError::Full { .. }) => Ok(connection),
-        Err(error) => Err(error),
+        Err(LedgerError::Full { .. }) => Ok(None),
+        frames => Ok((frames? == 0).then_some(connection)),
     }
 }
 

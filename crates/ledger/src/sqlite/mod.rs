@@ -180,7 +180,7 @@ impl SqliteLedger {
         Self::open(dir, options)
     }
 
-    fn with_log(dir: &Path, options: SqliteOptions, log: Connection) -> Result<Self> {
+    fn with_log(dir: &Path, options: SqliteOptions, log: Option<Connection>) -> Result<Self> {
         Ok(Self {
             segments: Arc::new(Segments::open(dir)?),
             dir: dir.to_owned(),
@@ -188,7 +188,7 @@ impl SqliteLedger {
             group: Group::default(),
             writer: Mutex::new(None),
             readers: Mutex::new(Vec::new()),
-            opened_log: Mutex::new(Some(log)),
+            opened_log: Mutex::new(log),
             poisoned: AtomicBool::new(false),
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
@@ -287,6 +287,7 @@ impl SqliteLedger {
         }
         let opened = lock(&self.opened_log).take();
         let log = opened.map_or_else(|| log::open(&self.dir.join("log.db"), self.vfs()), Ok)?;
+        log::only_read(&log)?;
         let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
         Ok(Reader { log, index })
     }

@@ -91,7 +91,10 @@ fn a_thread_is_posted_to_branched_compacted_compiled_and_packed() {
     let thread = home.post("/v1/threads", json!({"title": "slow checkout"}))["thread_id"].as_str().unwrap().to_owned();
     let at = |rest: &str| format!("/v1/threads/{thread}{rest}");
     for number in 0..6 {
-        let posted = home.post(&at("/messages"), json!({"content": format!("fix step {number}"), "run": number == 5}));
+        let posted = home.post(
+            &at("/messages"),
+            json!({"content": format!("fix step {number}, {}", "and so on ".repeat(200)), "run": number == 5}),
+        );
         assert_eq!(posted["run"].is_string(), number == 5);
     }
     assert_eq!(home.get("/v1/threads/search?q=step%203")["hits"].as_array().unwrap().len(), 1);
