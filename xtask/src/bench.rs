@@ -6,6 +6,7 @@ mod commits;
 mod contexts;
 mod harness;
 mod intake;
+mod large;
 mod listing;
 mod memory;
 mod rounds;
@@ -36,6 +37,7 @@ enum Workload {
     List,
     Contexts,
     Memory,
+    Large,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -48,6 +50,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("list", Workload::List),
     ("contexts", Workload::Contexts),
     ("memory", Workload::Memory),
+    ("large", Workload::Large),
 ];
 
 /// What was asked for on the command line.
@@ -141,6 +144,7 @@ impl Bench {
             Workload::List => listing::run(self),
             Workload::Contexts => contexts::run(self),
             Workload::Memory => memory::run(self),
+            Workload::Large => large::run(self),
         }
     }
 
@@ -174,6 +178,18 @@ impl Bench {
         remove(&path)?;
         Ok(path)
     }
+}
+
+/// What all files below a directory hold together.
+fn stored_bytes(dir: &Path) -> Result<u64, Problem> {
+    let unreadable = |cause| format!("{} could not be read: {cause}", dir.display());
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let about = entry.metadata().map_err(unreadable)?;
+        bytes += if about.is_dir() { stored_bytes(&entry.path())? } else { about.len() };
+    }
+    Ok(bytes)
 }
 
 fn empty(dir: &Path) -> Result<(), Problem> {
@@ -225,7 +241,7 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

@@ -60,7 +60,8 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::Verify
         | Workload::List
         | Workload::Contexts
-        | Workload::Memory => None,
+        | Workload::Memory
+        | Workload::Large => None,
     }
 }
 

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Bench;
-use super::rounds;
+use super::{Bench, rounds, stored_bytes};
 use crate::Problem;
 use crate::command::on_path;
 
@@ -29,7 +28,7 @@ pub(super) fn run(bench: &Bench, corpus: &Path) -> Result<(), Problem> {
         keep_chain(bench, &store, number, &bytes)?;
     }
     rounds::finished(bench.enjamb(&store).arg("maintain"))?;
-    let ours = stored(&store)?;
+    let ours = stored_bytes(&store)?;
     println!("W4  {} files, {raw} bytes, {CHECKPOINTS} checkpoints each, after maintain, index included", files.len());
     println!("  {:<28}{ours:>12}  {:.3} of the bytes", "enjamb", ours as f64 / raw as f64);
     check(bench, &store, &flat, files.len())?;
@@ -130,13 +129,7 @@ fn restic(bench: &Bench, flat: &Path) -> Result<u64, Problem> {
     command.args(["-c", line]).env("FLAT", flat).env("HOME", &here).env("RESTIC_PASSWORD", "x");
     command.env("RESTIC_REPOSITORY", here.join("r")).env("RESTIC_CACHE_DIR", bench.dir.join("restic-cache"));
     rounds::finished(&mut command)?;
-    stored(&here.join("r"))
-}
-
-fn stored(dir: &Path) -> Result<u64, Problem> {
-    let mut files = Vec::new();
-    walk(dir, &mut files)?;
-    Ok(files.iter().map(|(_, len)| len).sum())
+    stored_bytes(&here.join("r"))
 }
 
 fn make_dir(path: &Path) -> Result<(), Problem> {
