@@ -60,7 +60,7 @@ impl Format for AnthropicMessages {
 }
 
 fn read_message(text: &str, reading: &mut Reading) -> Entry {
-    let object = Object::parse(text);
+    let object = Object::within(text);
     let role = object.as_ref().and_then(|object| Role::from_name(&object.text("role")?));
     let (Some(object), Some(role)) = (object, role) else {
         reading.count_unknown("message");
@@ -90,7 +90,7 @@ pub(crate) fn read_content(raw: Option<&str>, reading: &mut Reading) -> Vec<Bloc
 }
 
 pub(crate) fn read_block(raw: &str, reading: &mut Reading) -> Block {
-    let known = Object::parse(raw).and_then(|object| known_block(&object, reading));
+    let known = Object::within(raw).and_then(|object| known_block(&object, reading));
     known.unwrap_or_else(|| {
         let kind = kind_of(raw);
         reading.count_unknown(format!("block {kind}"));
@@ -139,7 +139,7 @@ fn read_result(object: &Object<'_>, reading: &mut Reading) -> Option<ToolResult>
 
 /// Results hold text and images; a result in a result is kept as it is, so that nothing nests without end.
 fn read_part(raw: &str, reading: &mut Reading) -> Block {
-    let object = Object::parse(raw);
+    let object = Object::within(raw);
     let part = object.and_then(|object| match object.text("type")?.as_str() {
         "text" => object.text("text").map(Block::Text),
         "image" => read_image(&object).map(Block::Image),
@@ -174,7 +174,7 @@ pub(crate) fn read_usage(usage: &Object<'_>) -> Usage {
 }
 
 fn kind_of(raw: &str) -> String {
-    Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_else(|| "untyped".to_owned())
+    Object::within(raw).and_then(|object| object.text("type")).unwrap_or_else(|| "untyped".to_owned())
 }
 
 pub(crate) fn verbatim(format: &str, kind: &str, raw: &str, shown: bool) -> Verbatim {

@@ -51,7 +51,7 @@ impl Format for OpenAiChat {
 }
 
 fn read_message(text: &str, reading: &mut Reading) -> Entry {
-    let object = Object::parse(text);
+    let object = Object::within(text);
     let role = object.as_ref().and_then(|object| match object.text("role")?.as_str() {
         "function" => Some(Role::Tool),
         name => Role::from_name(name),
@@ -91,7 +91,7 @@ fn read_content(raw: Option<&str>, reading: &mut Reading) -> Vec<Block> {
     let parts = json::array(raw).unwrap_or_default().into_iter();
     parts
         .map(|part| {
-            let object = Object::parse(part);
+            let object = Object::within(part);
             object.as_ref().and_then(read_part).unwrap_or_else(|| {
                 let kind = object.and_then(|object| object.text("type")).unwrap_or_else(|| "untyped".to_owned());
                 reading.count_unknown(format!("part {kind}"));
@@ -117,7 +117,7 @@ pub(crate) fn read_part(part: &Object<'_>) -> Option<Block> {
 /// The calls of an assistant's message, in today's form or the one before it.
 pub(crate) fn read_calls(message: &Object<'_>) -> Vec<Block> {
     let calls = message.array("tool_calls").unwrap_or_default();
-    let calls = calls.into_iter().filter_map(|call| read_call(&Object::parse(call)?));
+    let calls = calls.into_iter().filter_map(|call| read_call(&Object::within(call)?));
     let legacy = message.object("function_call").and_then(|function| {
         let name = function.text("name")?;
         Some(ToolCall { id: name.clone(), name, input: arguments(&function), server: false })

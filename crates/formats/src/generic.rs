@@ -44,7 +44,7 @@ impl Format for Generic {
 }
 
 fn read_line(text: &str, reading: &mut Reading) -> Entry {
-    let object = Object::parse(text);
+    let object = Object::within(text);
     let role = object.as_ref().and_then(|object| role_of(&object.text("role")?));
     let (Some(object), Some(role)) = (object, role) else {
         reading.count_unknown("line");
@@ -108,7 +108,7 @@ fn read_content(raw: Option<&str>, reading: &mut Reading, depth: u32) -> Vec<Blo
 }
 
 fn read_part(raw: &str, reading: &mut Reading, depth: u32) -> Block {
-    let object = Object::parse(raw);
+    let object = Object::within(raw);
     let own = object.as_ref().and_then(|object| own_part(object, reading, depth));
     own.or_else(|| chat::read_part(object.as_ref()?)).unwrap_or_else(|| anthropic::read_block(raw, reading))
 }

@@ -3,27 +3,40 @@
 //! Transcripts have duplicate keys, integers of any size and halves of surrogate pairs. What is kept is kept as text;
 //! what is read is read as far as it goes.
 
+mod split;
+
+use std::borrow::Cow;
+
 use enjamb_core::Json;
-use enjamb_core::json::Members;
 pub(crate) use enjamb_core::json::ObjectWriter as Writer;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+/// The members of an object. Where a key occurs more than once, the last counts, as with other JSON readers.
 #[derive(Debug)]
-pub(crate) struct Object<'a>(Members<'a>);
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Object<'a> {
+    /// Of a text that may be anything.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         // What is no object is told at a glance: the error would quote all of it.
-        text.trim_start().starts_with('{').then(|| Members::parse(text).ok().map(Self))?
+        let is_object = text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok();
+        is_object.then(|| Self::within(text))?
+    }
+
+    /// Of a text that is JSON, or a value of such a text.
+    pub(crate) fn within(text: &'a str) -> Option<Self> {
+        split::members(text).map(Self)
     }
 
     /// The value under a key; null is as good as none.
     pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
-        Some(self.0.get(key)?.get()).filter(|text| *text != "null")
+        let (_, value) = self.0.iter().rfind(|(name, _)| name == key)?;
+        Some(*value).filter(|text| *text != "null")
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(key, value)| (key, value.get()))
+        self.0.iter().map(|(key, value)| (key.as_ref(), *value))
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<String> {
@@ -35,7 +48,7 @@ impl<'a> Object<'a> {
     }
 
     pub(crate) fn object(&self, key: &str) -> Option<Object<'a>> {
-        Object::parse(self.get(key)?)
+        Object::within(self.get(key)?)
     }
 
     pub(crate) fn array(&self, key: &str) -> Option<Vec<&'a str>> {
@@ -93,14 +106,18 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> u16 {
     }
 }
 
+/// The values of an array that is a value of a text that is JSON.
 pub(crate) fn array(raw: &str) -> Option<Vec<&str>> {
-    let values: Vec<&RawValue> = raw.trim_start().starts_with('[').then(|| serde_json::from_str(raw).ok())??;
-    Some(values.into_iter().map(RawValue::get).collect())
+    split::values(raw)
 }
 
 /// A value on one line. A line end can only stand between two tokens, where it means nothing.
 pub(crate) fn json(raw: &str) -> Json {
-    let text = if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], "") } else { raw.to_owned() };
+    let text = if memchr::memchr2(b'\n', b'\r', raw.as_bytes()).is_some() {
+        raw.replace(['\n', '\r'], "")
+    } else {
+        raw.to_owned()
+    };
     Json::parse(text).expect("a part of parsed JSON is JSON")
 }
 

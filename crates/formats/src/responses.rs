@@ -90,7 +90,7 @@ impl Format for OpenResponses {
 }
 
 pub(crate) fn read_item(text: &str, reading: &mut Reading) -> Entry {
-    let object = Object::parse(text);
+    let object = Object::within(text);
     let kind = object.as_ref().and_then(|object| object.text("type"));
     let kind = kind.unwrap_or_else(|| "message".to_owned());
     let known = object.as_ref().and_then(|object| known_item(&kind, object, reading));
@@ -135,7 +135,7 @@ fn read_parts(raw: Option<&str>, reading: &mut Reading) -> Vec<Block> {
 }
 
 fn read_part(raw: &str, reading: &mut Reading) -> Block {
-    let object = Object::parse(raw);
+    let object = Object::within(raw);
     let kind = object.as_ref().and_then(|object| object.text("type")).unwrap_or_else(|| "untyped".to_owned());
     let known = object.and_then(|part| match kind.as_str() {
         "input_text" | "output_text" | "text" => part.text("text").map(Block::Text),
@@ -152,7 +152,7 @@ fn read_part(raw: &str, reading: &mut Reading) -> Block {
 fn read_thought(item: &Object<'_>) -> Reasoning {
     let texts = |key: &str| -> Vec<String> {
         let parts = item.array(key).unwrap_or_default();
-        parts.into_iter().filter_map(|part| Object::parse(part)?.text("text")).collect()
+        parts.into_iter().filter_map(|part| Object::within(part)?.text("text")).collect()
     };
     let (summary, content) = (texts("summary"), texts("content"));
     let told = if summary.is_empty() { content } else { summary };

@@ -166,7 +166,7 @@ impl Reader {
     }
 
     fn line(&mut self, at: Position, text: &str) {
-        let Some(object) = Object::parse(text) else {
+        let Some(object) = Object::within(text) else {
             self.reading.count_unknown("record");
             self.reading.push(at, Entry::record(verbatim(ID, "record", text, false)));
             return;

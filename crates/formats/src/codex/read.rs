@@ -107,7 +107,7 @@ impl Reader {
     }
 
     fn line(&mut self, at: Position, text: &str) {
-        let Some(object) = Object::parse(text) else { return self.unknown(at, text, "line") };
+        let Some(object) = Object::within(text) else { return self.unknown(at, text, "line") };
         let kind = object.text("type").or_else(|| object.text("record_type")).unwrap_or_else(|| "untyped".to_owned());
         let time = object.text("timestamp").and_then(|time| time.parse().ok());
         let first = self.reading.conversation.entries.len();
@@ -157,7 +157,7 @@ impl Reader {
         if !BOOKKEEPING.contains(&kind) {
             return self.unknown(at, text, kind);
         }
-        let payload = Object::parse(payload);
+        let payload = Object::within(payload);
         let subtype = payload.as_ref().filter(|_| kind == "event_msg").and_then(|payload| payload.text("type"));
         let name = subtype.as_ref().map_or_else(|| kind.to_owned(), |subtype| format!("{kind}/{subtype}"));
         self.push(at, Entry::record(verbatim(ID, &name, text, false)));
@@ -240,7 +240,7 @@ impl Reader {
             let sentence = "A compaction follows another with nothing said between them: the earlier one is not seen.";
             self.reading.findings.push(Problem::warning(Code::CompactionDoubled, at, sentence));
         }
-        let payload = Object::parse(payload);
+        let payload = Object::within(payload);
         let history = payload.as_ref().and_then(|payload| payload.array("replacement_history"));
         let mut copies: Vec<Entry> = Vec::new();
         for item in history.iter().flatten() {

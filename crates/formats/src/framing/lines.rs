@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr_iter};
 use serde_json::value::RawValue;
 
 use super::{Content, Item, Items, Piece, Weight};
@@ -49,12 +50,12 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let (mut start, mut number) = (0, 1);
     std::iter::from_fn(move || {
         let rest = bytes.get(start..).filter(|rest| !rest.is_empty())?;
-        let one = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+        let one = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
         let spread = if rest[..one].trim_ascii_end() == b"{" { spread(rest) } else { None };
         let whole = &rest[..spread.unwrap_or(one)];
         let line = Line { number, start, end: start + whole.len(), bytes: whole.strip_suffix(b"\n").unwrap_or(whole) };
         start = line.end;
-        number += whole.iter().filter(|byte| **byte == b'\n').count().max(1) as u64;
+        number += spread.map_or(1, |_| memchr_iter(b'\n', whole).count().max(1) as u64);
         Some(line)
     })
 }
@@ -64,7 +65,7 @@ fn spread(rest: &[u8]) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<serde::de::IgnoredAny>();
     values.next()?.ok()?;
     let value_end = values.byte_offset();
-    let line_end = rest[value_end..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| value_end + at + 1);
+    let line_end = memchr(b'\n', &rest[value_end..]).map_or(rest.len(), |at| value_end + at + 1);
     rest[value_end..line_end].trim_ascii().is_empty().then_some(line_end)
 }
 

@@ -26,7 +26,7 @@ pub(super) fn read_part(raw: &str, reading: &mut Reading) -> Block {
     if let Some(text) = json::text(raw) {
         return Block::Text(text);
     }
-    let part = Object::parse(raw);
+    let part = Object::within(raw);
     part.as_ref().and_then(|part| known_part(part, reading)).unwrap_or_else(|| {
         let name = part.as_ref().and_then(|part| part.members().next().map(|(name, _)| name.to_owned()));
         let name = name.unwrap_or_else(|| "untyped".to_owned());

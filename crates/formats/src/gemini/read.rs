@@ -49,7 +49,7 @@ pub(super) fn ignored(reading: &Reading) -> Vec<Problem> {
 
 impl Reader {
     fn line(&mut self, at: Position, text: &str) {
-        let Some(object) = Object::parse(text) else { return self.unknown(at, text, "line") };
+        let Some(object) = Object::within(text) else { return self.unknown(at, text, "line") };
         if let Some(messages) = object.array("messages") {
             return self.document(at, &object, &messages);
         }
@@ -148,7 +148,7 @@ impl Reader {
         let mut told: Vec<String> = blocks.iter().filter_map(Block::as_tool_call).map(|call| call.id.clone()).collect();
         let mut results = Vec::new();
         for raw in object.array("toolCalls").unwrap_or_default() {
-            let call = Object::parse(raw).and_then(|object| Some((read_call(&object, "args")?, object)));
+            let call = Object::within(raw).and_then(|object| Some((read_call(&object, "args")?, object)));
             let Some((call, object)) = call else {
                 blocks.push(read_part(raw, &mut self.reading));
                 continue;
@@ -169,7 +169,7 @@ impl Reader {
         let parts = raw.and_then(|raw| json::array(raw).or_else(|| Some(vec![raw]))).unwrap_or_default();
         let mut result: Option<ToolResult> = None;
         for raw in parts {
-            let part = Object::parse(raw);
+            let part = Object::within(raw);
             let response = part.as_ref().and_then(|part| part.object("functionResponse"));
             match (response, &mut result) {
                 (Some(response), None) => result = Some(read_response(&response, &mut self.reading)),
@@ -195,7 +195,7 @@ impl Reader {
         let Some(messages) = change.array("messages").filter(|messages| !messages.is_empty()) else {
             return self.record(at, text, "$set", change);
         };
-        let first = Object::parse(messages[0]);
+        let first = Object::within(messages[0]);
         let id = first.as_ref().and_then(|first| first.text("id")).unwrap_or_default();
         let has_said = !self.messages.is_empty();
         if !id.starts_with(COMPACTION) && (!has_said || self.messages.contains_key(&id)) {
@@ -222,7 +222,7 @@ impl Reader {
 
     /// The list begins as it did: what is no longer in it was taken back, what is there may have changed.
     fn restate(&mut self, at: Position, text: &str, change: &Object<'_>, messages: &[&str]) {
-        let ids: Vec<String> = messages.iter().filter_map(|text| Object::parse(text)?.text("id")).collect();
+        let ids: Vec<String> = messages.iter().filter_map(|text| Object::within(text)?.text("id")).collect();
         let gone: Vec<String> = self.messages.keys().filter(|id| !ids.contains(id)).cloned().collect();
         for id in gone {
             if let Some((first, count)) = self.messages.remove(&id) {
@@ -267,7 +267,7 @@ impl Reader {
 
 /// A thought has a subject and what is thought of it.
 fn thought(raw: &str) -> Option<Block> {
-    let thought = Object::parse(raw)?;
+    let thought = Object::within(raw)?;
     let (subject, description) = (thought.text_or_empty("subject"), thought.text_or_empty("description"));
     let text = if subject.is_empty() { description } else { format!("**{subject}**\n\n{description}") };
     Some(Block::Reasoning(Reasoning { text, ..Reasoning::default() }))

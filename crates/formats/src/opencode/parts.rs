@@ -29,7 +29,7 @@ impl Said {
 }
 
 pub(super) fn read_part(raw: &str, reading: &mut Reading) -> Said {
-    let part = Object::parse(raw);
+    let part = Object::within(raw);
     let kind = part.as_ref().and_then(|part| part.text("type")).unwrap_or_else(|| "untyped".to_owned());
     let known = part.and_then(|part| match kind.as_str() {
         "text" if part.flag("ignored") => Some(Said::only(kept(&kind, raw, false))),
@@ -57,7 +57,7 @@ const SEALS: [(&str, bool); 4] =
 fn read_thought(part: &Object<'_>) -> Option<Reasoning> {
     let mut thought = Reasoning { text: part.text("text")?, ..Reasoning::default() };
     let Some(metadata) = part.object("metadata") else { return Some(thought) };
-    let Some((provider, seal)) = metadata.members().find_map(|(name, raw)| Some((name, Object::parse(raw)?))) else {
+    let Some((provider, seal)) = metadata.members().find_map(|(name, raw)| Some((name, Object::within(raw)?))) else {
         return Some(thought);
     };
     thought.provider = (!provider.is_empty()).then(|| provider.to_owned());
@@ -95,7 +95,7 @@ fn read_tool(part: &Object<'_>) -> Option<Said> {
     let text = state.text(if status == "error" { "error" } else { "output" });
     let mut content: Vec<Block> = text.filter(|text| !text.is_empty()).map(Block::Text).into_iter().collect();
     for raw in state.array("attachments").unwrap_or_default() {
-        let image = Object::parse(raw).and_then(|file| read_file(&file));
+        let image = Object::within(raw).and_then(|file| read_file(&file));
         content.push(image.map_or_else(|| kept("file", raw, true), Block::Image));
     }
     let is_over = status == "completed" || status == "error";

@@ -67,7 +67,7 @@ pub(super) fn understand(items: &[Item<'_>]) -> Reading {
 
 impl Reader {
     fn line(&mut self, at: Position, text: &str) {
-        let Some(object) = Object::parse(text) else { return self.unknown(at, text, "line") };
+        let Some(object) = Object::within(text) else { return self.unknown(at, text, "line") };
         if let Some(table) = object.text("table") {
             return self.row(at, text, &table, &object);
         }
@@ -227,7 +227,7 @@ impl Reader {
             let Said { block, answer } = read_part(raw, &mut self.reading);
             if matches!(block, Some(Block::Text(_))) {
                 texts += 1;
-                made_up += u32::from(Object::parse(raw).is_some_and(|part| part.flag("synthetic")));
+                made_up += u32::from(Object::within(raw).is_some_and(|part| part.flag("synthetic")));
             }
             blocks.extend(block);
             results.extend(answer.map(Block::ToolResult));

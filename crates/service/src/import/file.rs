@@ -313,7 +313,7 @@ impl FileImport {
 }
 
 fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// Whether a line of Codex says that it is a compaction.
