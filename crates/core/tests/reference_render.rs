@@ -51,7 +51,11 @@ fn items() -> Vec<(Item, Shown)> {
 }
 
 fn rendered(target: RenderTarget) -> Value {
-    let (items, shown): (Vec<Item>, Vec<Shown>) = items().into_iter().unzip();
+    rendered_of(items(), target)
+}
+
+fn rendered_of(items: Vec<(Item, Shown)>, target: RenderTarget) -> Value {
+    let (items, shown): (Vec<Item>, Vec<Shown>) = items.into_iter().unzip();
     let bundle = Bundle {
         schema: BUNDLE_SCHEMA.into(),
         compiler: Compiler { id: COMPILER_ID.into(), strategy: "recent_messages_v1".into() },
@@ -81,6 +85,18 @@ fn every_item_is_rendered_as_the_providers_take_it() {
         assert_eq!(fault(&own_schema(target), &rendered(target)), None, "{target:?}");
     }
     assert_eq!(rendered(RenderTarget::OpenResponses).as_array().unwrap().len(), items().len());
+}
+
+#[test]
+fn a_message_that_is_too_long_for_one_item_is_several() {
+    let id = "f".repeat(64);
+    let text = "é".repeat(10_485_760 + 7);
+    let long = vec![(Item::ArtifactRef { artifact_id: id, note: None, mime: None }, Shown::Text(text))];
+    let found = rendered_of(long, RenderTarget::OpenResponses);
+    assert_eq!(fault(&own_schema(RenderTarget::OpenResponses), &found), None);
+    let texts: Vec<&str> = found.as_array().unwrap().iter().map(|item| item["content"].as_str().unwrap()).collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts.concat().ends_with("éé") && texts[0].starts_with("Artifact art-ffff"));
 }
 
 #[test]

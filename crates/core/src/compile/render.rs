@@ -33,6 +33,9 @@ impl RenderTarget {
     }
 }
 
+/// Characters that one message of Open Responses may have.
+const RESPONSES_CHARS_MAX: usize = 10_485_760;
+
 /// One message of a rendered context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -109,7 +112,7 @@ fn shown_text(shown: &Shown) -> String {
 pub fn render(bundle: &Bundle, shown: &[Shown], target: RenderTarget) -> Vec<u8> {
     let said: Vec<Said> = bundle.items.iter().zip(shown).map(|(item, shown)| say(item, shown)).collect();
     let value = match target {
-        RenderTarget::OpenResponses => said.iter().map(responses_item).collect(),
+        RenderTarget::OpenResponses => said.iter().flat_map(responses_items).collect(),
         RenderTarget::OpenAiChat => {
             said.iter().map(|said| json!({"role": said.role.as_str(), "content": said.content})).collect()
         }
@@ -118,8 +121,18 @@ pub fn render(bundle: &Bundle, shown: &[Shown], target: RenderTarget) -> Vec<u8>
     serde_json::to_vec(&value).expect("a value in memory is always JSON")
 }
 
-fn responses_item(said: &Said) -> Value {
-    json!({"type": "message", "role": said.role.as_str(), "content": said.content})
+/// A message, or several where one would be longer than the schema allows.
+fn responses_items(said: &Said) -> Vec<Value> {
+    let item = |content: &str| json!({"type": "message", "role": said.role.as_str(), "content": content});
+    let mut items = Vec::new();
+    let mut rest = said.content.as_str();
+    while let Some((at, _)) = rest.char_indices().nth(RESPONSES_CHARS_MAX) {
+        let (content, later) = rest.split_at(at);
+        items.push(item(content));
+        rest = later;
+    }
+    items.push(item(rest));
+    items
 }
 
 /// Instructions stand apart, turns alternate and begin with the user's, and no text is empty: else the API refuses.
