@@ -87,7 +87,6 @@ impl Rollout {
             .member("originator", "enjamb")
             .member("cli_version", "0.0.0")
             .member("source", "cli")
-            .member("model_provider", "openai")
             .optional("git", git(named(attribute::GIT_BRANCH), named(attribute::REPOSITORY)));
         self.line("session_meta", &payload.json(), None);
     }
