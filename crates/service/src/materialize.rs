@@ -418,22 +418,9 @@ mod tests {
     }
 
     fn request(delta: &str, parent: Option<CommitId>, kind: CommitKind, at: usize) -> Checkpoint {
-        Checkpoint {
-            parent,
-            kind,
-            content: Content::Bytes(delta.as_bytes().to_vec()),
-            format: "generic-v1".into(),
-            principal: "p".into(),
-            trigger: "explicit".into(),
-            template: None,
-            machine: None,
-            session_id: None,
-            ticket_id: None,
-            thread_id: None,
-            summary: None,
-            attributes: None,
-            created_at: Some(Timestamp::from_millis(at as i64)),
-        }
+        let created_at = Some(Timestamp::from_millis(at as i64));
+        let delta = Content::Bytes(delta.as_bytes().to_vec());
+        Checkpoint { parent, kind, created_at, ..Checkpoint::new(delta, "generic-v1", "p") }
     }
 
     /// The path to a commit, from the first one on.

@@ -1,6 +1,7 @@
 //! The command as people and programs meet it: every story runs the real binary on a store of its own.
 
 mod artifacts;
+mod capture;
 mod care;
 mod check;
 mod collection;
@@ -13,10 +14,12 @@ mod endpoint;
 mod expect;
 mod frames;
 mod help;
+mod hooks;
 mod hostile;
 mod imports;
 mod large;
 mod listings;
+mod live;
 mod output;
 mod packs;
 mod processes;

@@ -14,6 +14,8 @@ pub(super) struct Branches {
     commits: Vec<CommitId>,
     /// By the first half of the digest of a record's id.
     owners: HashMap<u64, usize>,
+    /// The last commit that holds any. What a runtime notes between turns has no place in the conversation.
+    last_owner: usize,
     /// What each turn of this read followed, where it was not rolled back.
     pub turns: Vec<Option<CommitId>>,
     /// Commits before this one were compacted; what a compaction carried over does not go back to them.
@@ -28,8 +30,7 @@ impl Branches {
             return None;
         }
         let owner = *self.owners.get(&short(first.parent_id.as_deref()?))?;
-        let is_last = owner + 1 == self.commits.len();
-        (!is_last && owner >= self.reset).then(|| self.commits[owner])
+        (owner != self.last_owner && owner >= self.reset).then(|| self.commits[owner])
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
@@ -55,8 +56,10 @@ impl Branches {
         }
         let owner = self.commits.len();
         self.commits.push(tip);
-        let ids = records.iter().filter_map(|record| record.uuid.as_deref());
-        self.owners.extend(ids.map(|id| (short(id), owner)));
+        for id in records.iter().filter_map(|record| record.uuid.as_deref()) {
+            self.owners.insert(short(id), owner);
+            self.last_owner = owner;
+        }
     }
 }
 

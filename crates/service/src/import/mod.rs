@@ -18,12 +18,13 @@ mod segment;
 mod source;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub(crate) use places::{named_files, transcript_at};
 pub use source::{KnownPart, SourceState};
 
 use self::file::FileImport;
@@ -96,8 +97,12 @@ impl Store {
         progress: &mut ImportProgress<'_>,
     ) -> Result<Imported> {
         let mut importer = Importer::new(self, options, progress);
+        let mut queued = HashSet::new();
         for file in files {
-            importer.queue(file)?;
+            // A file that is named twice is read once.
+            if queued.insert(file.path.clone()) {
+                importer.queue(file)?;
+            }
         }
         importer.run()?;
         Ok(importer.report)

@@ -150,6 +150,23 @@ pub fn files_in(path: &Path) -> std::io::Result<Vec<SourceFile>> {
     Ok(found)
 }
 
+/// A transcript that an event names, and what its runtime keeps beside it. Nothing, where it is not there yet or is no
+/// transcript by its name.
+pub(crate) fn named_files(runtime: Runtime, path: &Path) -> Vec<SourceFile> {
+    let mut found: Vec<_> = transcript_at(runtime, path).into_iter().collect();
+    if runtime == Runtime::ClaudeCode && path.extension().is_some_and(|extension| extension == "jsonl") {
+        found.extend(Place { runtime, dir: path.with_extension("") }.files());
+    }
+    found
+}
+
+/// The file at a path, if it is there and a transcript by its name.
+pub(crate) fn transcript_at(runtime: Runtime, path: &Path) -> Option<SourceFile> {
+    let is_named_so = path.is_absolute() && is_transcript(runtime, path);
+    let meta = fs::metadata(path).ok().filter(|meta| is_named_so && meta.is_file())?;
+    Some(found_file(path, runtime, &meta))
+}
+
 fn found_file(path: &Path, runtime: Runtime, meta: &fs::Metadata) -> SourceFile {
     let modified = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     let modified = modified.map(|since| Timestamp::from_micros(since.as_micros() as i64));
