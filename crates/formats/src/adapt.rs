@@ -22,8 +22,7 @@ pub(crate) struct Palette {
     pub(crate) images: Images,
     /// The media type of an image that is given by its URL.
     pub(crate) url_types: bool,
-    /// Results of several parts.
-    pub(crate) result_parts: bool,
+    pub(crate) results: Results,
     /// Messages of the system and of the developer.
     pub(crate) system: bool,
     /// Tool inputs that are not objects.
@@ -109,6 +108,15 @@ pub(crate) enum Thoughts {
     None,
 }
 
+/// What a result may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Results {
+    Parts,
+    /// One text, and after it parts that are none.
+    TextFirst,
+    OneText,
+}
+
 /// Texts in which there is nothing to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EmptyText {
@@ -132,7 +140,7 @@ impl Palette {
         thoughts: Thoughts::Any,
         images: Images::Anywhere,
         url_types: true,
-        result_parts: true,
+        results: Results::Parts,
         system: true,
         free_input: true,
         errors: true,
@@ -267,9 +275,12 @@ impl Palette {
             content.insert(0, Block::Text(ERROR_MARK.to_owned()));
             reason = "the error flag becomes text";
         }
-        if content.len() > 1 && !self.result_parts {
-            let whole = ToolResult { content, ..result.clone() }.text();
+        if !self.results.hold(&content) {
+            let is_text = |block: &Block| block.as_text().is_some();
+            let (texts, rest): (Vec<Block>, Vec<Block>) = content.into_iter().partition(is_text);
+            let whole = ToolResult { content: texts, ..result.clone() }.text();
             content = vec![Block::Text(whole)];
+            content.extend(rest.into_iter().filter(|_| self.results == Results::TextFirst));
             reason = "parts of a result become one text";
         }
         let is_error = result.is_error && self.errors;
@@ -286,7 +297,9 @@ impl Palette {
                 Some(image) => (Some(Block::Image(image)), Some(UNTYPED)),
                 None => (Some(block.clone()), None),
             },
-            Block::Verbatim(verbatim) if self.result_parts && self.owns(verbatim) => (Some(block.clone()), None),
+            Block::Verbatim(verbatim) if self.results != Results::OneText && self.owns(verbatim) => {
+                (Some(block.clone()), None)
+            }
             Block::Image(_)
             | Block::Verbatim(_)
             | Block::Reasoning(_)
@@ -333,6 +346,17 @@ impl Palette {
 
     fn id(&self, id: &str) -> String {
         if self.any_id { id.to_owned() } else { plain_id(id) }
+    }
+}
+
+impl Results {
+    /// Whether content can stay as it is.
+    fn hold(self, content: &[Block]) -> bool {
+        match self {
+            Self::Parts => true,
+            Self::TextFirst => content.iter().skip(1).all(|block| block.as_text().is_none()),
+            Self::OneText => content.len() <= 1,
+        }
     }
 }
 

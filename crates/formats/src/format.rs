@@ -15,6 +15,7 @@ use crate::outline::Detail;
 use crate::position::{FormatError, Position};
 use crate::problem::Problem;
 use crate::reader::{Collected, ItemReader};
+use crate::unrolled::UnrolledLine;
 
 /// A runtime's or a provider's way to write a conversation down.
 ///
@@ -47,6 +48,22 @@ pub trait Format: Sync {
     /// while reading. All want each call to have its result.
     fn check(&self, reading: &Reading) -> Vec<Problem> {
         check::pairing(reading)
+    }
+
+    /// The lines that a document amounts to, where the runtime writes one anew each time; none for anything else. They
+    /// say nothing that changes when the document is only added to.
+    fn unroll(&self, _document: &[u8]) -> Option<Vec<UnrolledLine>> {
+        None
+    }
+
+    /// Whether a delta may say something else of what an earlier one told: then deltas are understood only together.
+    fn revises(&self) -> bool {
+        false
+    }
+
+    /// What a line tells of, in formats in which a later line replaces an earlier one that tells of the same.
+    fn line_key(&self, line: &str) -> String {
+        line.to_owned()
     }
 
     fn content_type(&self) -> &'static str {

@@ -104,6 +104,23 @@ pub(crate) fn json(raw: &str) -> Json {
     Json::parse(text).expect("a part of parsed JSON is JSON")
 }
 
+/// A value without the space between its tokens.
+pub(crate) fn compact(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let (mut is_inside, mut is_escaped) = (false, false);
+    for found in raw.chars() {
+        if is_inside || !found.is_ascii_whitespace() {
+            out.push(found);
+        }
+        match found {
+            '"' if !is_escaped => is_inside = !is_inside,
+            _ => {}
+        }
+        is_escaped = is_inside && found == '\\' && !is_escaped;
+    }
+    out
+}
+
 pub(crate) fn json_text(text: &str) -> Json {
     Json::from(serde_json::Value::from(text))
 }
@@ -193,6 +210,7 @@ mod tests {
     #[test]
     fn a_kept_value_stands_on_one_line() {
         assert_eq!(json("{\n \"a\": [1,\r\n2]}").get(), "{ \"a\": [1,2]}");
+        assert_eq!(compact("{\n \"a \\\" b\\\\\" : [ 1e999 , \"\"]\t}"), "{\"a \\\" b\\\\\":[1e999,\"\"]}");
         assert_eq!(json_or_text("{\"n\":1e999}").get(), "{\"n\":1e999}");
         assert_eq!(json_or_text("*** Begin").get(), "\"*** Begin\"");
     }

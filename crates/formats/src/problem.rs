@@ -80,6 +80,7 @@ pub enum Code {
     Malformed,
     NoMessages,
     ParentMissing,
+    PromptIgnored,
     RecordUnknown,
     RecordsJoined,
     ResultMisplaced,
@@ -95,7 +96,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::BlockOversized,
         Self::BranchesMany,
         Self::CallIdCharacters,
@@ -115,6 +116,7 @@ impl Code {
         Self::Malformed,
         Self::NoMessages,
         Self::ParentMissing,
+        Self::PromptIgnored,
         Self::RecordUnknown,
         Self::RecordsJoined,
         Self::ResultMisplaced,
@@ -150,6 +152,7 @@ impl Code {
             Self::Malformed => "malformed",
             Self::NoMessages => "no-messages",
             Self::ParentMissing => "parent-missing",
+            Self::PromptIgnored => "prompt-ignored",
             Self::RecordUnknown => "record-unknown",
             Self::RecordsJoined => "records-joined",
             Self::ResultMisplaced => "result-misplaced",
@@ -186,6 +189,7 @@ impl Code {
             Self::Malformed => Remedy::Nothing("the bytes are not in the format that their commit names"),
             Self::NoMessages => Remedy::Nothing("nothing was said"),
             Self::ParentMissing => Remedy::Repair("it is put after the record before it"),
+            Self::PromptIgnored => Remedy::Advice("ask it again in other words"),
             Self::RecordUnknown => Remedy::Advice("it is kept as it is, and passed over"),
             Self::RecordsJoined => Remedy::Repair("each goes on a line of its own"),
             Self::ResultMisplaced => Remedy::Repair("it is put after its call"),

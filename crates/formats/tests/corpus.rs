@@ -59,7 +59,13 @@ fn sample<'a>(format: &dyn Format, bytes: &'a [u8]) -> &'a [u8] {
 }
 
 fn each(check: impl Fn(&dyn Format, &str, &[u8])) {
-    for (runtime, format) in [("claude-code", "claude-code-v1"), ("codex", "codex-v1")] {
+    let runtimes = [
+        ("claude-code", "claude-code-v1"),
+        ("codex", "codex-v1"),
+        ("gemini", "gemini-v1"),
+        ("opencode", "opencode-v1"),
+    ];
+    for (runtime, format) in runtimes {
         let format = by_id(format).expect("a format");
         for (name, bytes) in transcripts(runtime) {
             check(format, &name, &bytes);

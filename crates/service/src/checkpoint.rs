@@ -259,3 +259,36 @@ fn commit_type(kind: CommitKind) -> CommitType {
         CommitKind::Snapshot => CommitType::Snapshot,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Env;
+
+    #[test]
+    fn one_process_knows_a_commit_that_it_has_just_made() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        let request = Checkpoint {
+            parent: None,
+            kind: CommitKind::Delta,
+            content: Content::Bytes(b"{}\n".to_vec()),
+            format: "generic-v1".into(),
+            principal: "p".into(),
+            trigger: "explicit".into(),
+            template: None,
+            machine: None,
+            session_id: None,
+            ticket_id: None,
+            thread_id: None,
+            summary: None,
+            attributes: None,
+            created_at: Some(Timestamp::from_millis(1)),
+        };
+        let first = store.checkpoint(request.clone()).unwrap();
+        let again = store.checkpoint(request.clone()).unwrap();
+        assert_eq!((first.known, again.known, first.id), (false, true, again.id));
+        let other = Checkpoint { summary: Some("other words".into()), ..request };
+        assert_eq!(store.checkpoint(other).unwrap_err().code(), "commit-conflict");
+    }
+}

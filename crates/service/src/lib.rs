@@ -31,6 +31,7 @@ mod read;
 mod render;
 mod repair;
 mod replay;
+mod resume;
 mod revision;
 mod sample;
 mod snapshot;
@@ -86,6 +87,7 @@ pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed}
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use repair::{RepairContext, RepairedContext};
+pub use resume::{LeftBehind, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use snapshot::{Reach, Snapshot};

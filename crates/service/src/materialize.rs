@@ -242,7 +242,7 @@ impl Store {
     }
 
     /// Joins deltas of one format.
-    fn join(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
+    pub(crate) fn join(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
         match format.framing() {
             Framing::JsonLines => self.join_lines(parts, out)?,
             Framing::JsonArray | Framing::CborArray => self.join_arrays(format, parts, out)?,

@@ -46,6 +46,9 @@ mod render;
 mod repair;
 mod resolve;
 mod restore;
+mod resume;
+mod resume_view;
+mod serve;
 mod show;
 mod status;
 mod streams;
@@ -54,6 +57,7 @@ mod tag;
 mod thread;
 mod thread_view;
 mod tips;
+mod token;
 mod unpack;
 mod verify;
 mod watch;
@@ -141,6 +145,8 @@ pub enum Command {
     Check(check::Check),
     /// Write a fork of a context that loads
     Repair(repair::Repair),
+    /// Go on from a commit in an agent: write a session that it loads
+    Resume(resume::Resume),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -205,6 +211,12 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    /// Serve the store: HTTP on this machine, and a unix socket
+    Serve(serve::Serve),
+    /// Tokens for those who use the server
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb token create --scope read")]
+    Token(token::Token),
     /// Look for trouble
     Doctor(doctor::Doctor),
     /// The whole story on a sample, in a store that is thrown away
@@ -309,6 +321,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Materialize(materialize) => materialize.run(context),
         Command::Check(check) => check.run(context),
         Command::Repair(repair) => repair.run(context),
+        Command::Resume(resume) => resume.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),
@@ -337,6 +350,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Serve(serve) => serve.run(context),
+        Command::Token(token) => token.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),

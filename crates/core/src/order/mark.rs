@@ -459,7 +459,8 @@ fn context(frame: &Frame, body: &ContextBody, digest: Option<String>) -> Vec<(Ma
     match body {
         ContextBody::ContextCommitted(commit) => {
             let id = commit.commit_id.parse().ok();
-            id.map(|id| (MarkKey::Commit(id), digest.unwrap_or_else(|| payload_digest(frame)))).into_iter().collect()
+            let digest = digest.map_or_else(|| payload_digest(frame), shortened);
+            id.map(|id| (MarkKey::Commit(id), digest)).into_iter().collect()
         }
         ContextBody::ContextRefMoved(moved) => {
             vec![(MarkKey::Ref(moved.name.clone()), moved.commit_id.clone().unwrap_or_default())]
@@ -484,7 +485,11 @@ fn chain_run(frame: &Frame, body: &ContextBody) -> Vec<(MarkKey, String)> {
 
 /// By which the same commit sent again is told from another one of that id.
 pub(super) fn payload_digest(frame: &Frame) -> String {
-    let mut hex = Digest::of(&frame.payload_json()).to_hex();
+    shortened(Digest::of(&frame.payload_json()).to_hex())
+}
+
+/// As much of a digest as tells two payloads under one id apart.
+fn shortened(mut hex: String) -> String {
     hex.truncate(16);
     hex
 }
