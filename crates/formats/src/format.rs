@@ -180,8 +180,8 @@ pub struct Reading {
     /// For each entry, its number in the order of reading; empty where that is the order of the entries.
     pub(crate) read_as: Vec<usize>,
     /// Attributes that several entries share, and which of them each has, in the order of reading.
-    attribute_sets: Vec<BTreeMap<String, String>>,
-    attribute_set_of: Vec<usize>,
+    pub(crate) attribute_sets: Vec<BTreeMap<String, String>>,
+    pub(crate) attribute_set_of: Vec<usize>,
     /// The record that the next one would follow, in formats whose records form a tree.
     pub(crate) leaf: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! From one format to another in two passes: the first sees what the model would see and in which order, the second
 //! writes it. Neither holds more than an outline and the records that are being put together.
 
-use enjamb_core::conversation::{Block, Entry};
+use enjamb_core::conversation::Entry;
 
 use crate::encoder::{Before, Encoder};
 use crate::fidelity::{Fate, FidelityLedger};
@@ -150,7 +150,7 @@ fn ready(reading: &Reading, reader: &mut dyn ItemReader, next: usize, offset: u6
 mod tests {
     use super::*;
     use crate::by_id;
-    use enjamb_core::conversation::{Conversation, Role};
+    use enjamb_core::conversation::{Block, Conversation, Role};
 
     const TURNS: usize = 200;
     const TEXT_BYTES: usize = 20_000;
