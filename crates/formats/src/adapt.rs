@@ -39,6 +39,39 @@ pub(crate) struct Palette {
     pub(crate) empty_text: EmptyText,
     /// Call ids of any characters.
     pub(crate) any_id: bool,
+    /// Which blocks of a message must come before others.
+    pub(crate) order: Order,
+}
+
+/// What a format says of the order of blocks in one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Free,
+    /// A reply's calls come after what it says.
+    CallsLast,
+    /// Answers come before what else a user says.
+    ResultsFirst,
+}
+
+impl Order {
+    /// Why a block cannot stay where it is in its entry.
+    fn objection(self, entry: &Entry, block: usize) -> Option<&'static str> {
+        let is_pair = |block: &Block| block.as_tool_call().is_some() || block.as_tool_result().is_some();
+        if is_pair(&entry.blocks[block]) {
+            return None;
+        }
+        match self {
+            Self::Free => None,
+            Self::CallsLast => {
+                let follows = entry.blocks[..block].iter().any(|before| before.as_tool_call().is_some());
+                follows.then_some("what is said between calls comes before them")
+            }
+            Self::ResultsFirst => {
+                let leads = entry.blocks[block..].iter().any(|after| after.as_tool_result().is_some());
+                leads.then_some("what is said before results comes after them")
+            }
+        }
+    }
 }
 
 /// Adapts the entries of one conversation, in order.
@@ -117,6 +150,7 @@ impl Palette {
         off_line: true,
         empty_text: EmptyText::Kept,
         any_id: true,
+        order: Order::Free,
     };
 
     pub(crate) fn encode(&self, source: &Conversation, write: impl FnOnce(&[Entry]) -> Vec<u8>) -> Encoded {
@@ -154,6 +188,8 @@ impl Palette {
                 Some(objection) => dropped(objection),
                 None => self.placed(source, found, is_blind),
             };
+            let moved = self.order.objection(source, block).filter(|_| outcome == Outcome::Kept);
+            let (outcome, reason) = moved.map_or((outcome, reason), |reason| (Outcome::Mapped, reason));
             ledger.push(Fate { entry: index, block, outcome, reason });
             blocks.extend(written);
         }
@@ -348,6 +384,7 @@ impl Thoughts {
         match self {
             Self::Any => Ok(thought.clone()),
             Self::Of(wanted) if is_of(wanted) => Ok(Reasoning { text, signature: None, encrypted, provider }),
+            Self::Of(_) if text.is_empty() => Err("reasoning that only another provider can read"),
             Self::Of(_) => Err("reasoning of another provider"),
             // What is encrypted has no text of its own.
             Self::Signed(wanted) if is_of(wanted) && encrypted.is_some() => {

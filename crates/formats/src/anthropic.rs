@@ -6,7 +6,7 @@ use enjamb_core::conversation::{
     Block, Conversation, Entry, Image, ImageSource, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim,
 };
 
-use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts, merged};
+use crate::adapt::{EmptyText, Images, Order, Own, Palette, Thoughts, merged};
 use crate::check;
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -30,6 +30,7 @@ pub(crate) const PALETTE: Palette = Palette {
     off_line: false,
     empty_text: EmptyText::Dropped,
     any_id: false,
+    order: Order::ResultsFirst,
     ..Palette::WIDE
 };
 

@@ -3,7 +3,7 @@
 use enjamb_core::Json;
 use enjamb_core::conversation::{Block, Conversation, Entry, Reasoning, Role, ToolCall, ToolResult, Usage};
 
-use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
+use crate::adapt::{EmptyText, Images, Order, Own, Palette, Thoughts, free_text, image_of_url, image_url, merged};
 use crate::anthropic::{MESSAGE, array, raw_json, verbatim, whole_message};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -25,6 +25,7 @@ const PALETTE: Palette = Palette {
     server_calls: false,
     compacted: false,
     off_line: false,
+    order: Order::CallsLast,
     ..Palette::WIDE
 };
 

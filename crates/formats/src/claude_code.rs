@@ -16,7 +16,7 @@ mod tests;
 
 use enjamb_core::conversation::Conversation;
 
-use crate::adapt::{Own, Palette};
+use crate::adapt::{Order, Own, Palette};
 use crate::encoder::{Before, Encoder, encode_all};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -33,8 +33,13 @@ pub(crate) use repair::operate;
 
 pub(crate) struct ClaudeCode;
 
-const PALETTE: Palette =
-    Palette { own: Own::These(&[ID, anthropic::ID]), compaction: true, compacted: true, ..anthropic::PALETTE };
+const PALETTE: Palette = Palette {
+    own: Own::These(&[ID, anthropic::ID]),
+    compaction: true,
+    compacted: true,
+    order: Order::Free,
+    ..anthropic::PALETTE
+};
 
 impl Format for ClaudeCode {
     fn id(&self) -> &'static str {

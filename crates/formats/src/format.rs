@@ -179,6 +179,9 @@ pub struct Reading {
     pub(crate) ends: Vec<u64>,
     /// For each entry, its number in the order of reading; empty where that is the order of the entries.
     pub(crate) read_as: Vec<usize>,
+    /// Attributes that several entries share, and which of them each has, in the order of reading.
+    pub(crate) attribute_sets: Vec<BTreeMap<String, String>>,
+    pub(crate) attribute_set_of: Vec<usize>,
     /// The record that the next one would follow, in formats whose records form a tree.
     pub(crate) leaf: Option<String>,
 }
@@ -197,16 +200,35 @@ impl Reading {
 
     pub(crate) fn push(&mut self, at: Position, mut entry: Entry) {
         self.detail.reduce(&mut entry);
+        if self.detail == Detail::Outline {
+            self.share_attributes(&mut entry);
+        }
         self.conversation.entries.push(entry);
         self.origins.push(at);
         self.ends.push(at.offset());
     }
 
+    /// Most entries say of themselves what the one before said. That is held once.
+    fn share_attributes(&mut self, entry: &mut Entry) {
+        if self.attribute_sets.last() == Some(&entry.attributes) {
+            entry.attributes = BTreeMap::new();
+        } else {
+            self.attribute_sets.push(entry.attributes.clone());
+        }
+        self.attribute_set_of.push(self.attribute_sets.len() - 1);
+    }
+
+    /// What an entry says of itself, by its number in the order of reading.
+    pub(crate) fn attributes_of(&self, entry: usize) -> BTreeMap<String, String> {
+        let set = self.attribute_set_of.get(entry).and_then(|set| self.attribute_sets.get(*set));
+        set.cloned().unwrap_or_default()
+    }
+
     /// Takes the blocks of an entry, and lets go of what else it holds.
     pub(crate) fn take_blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
         let entry = self.conversation.entries.get_mut(entry)?;
-        entry.attributes.clear();
-        Some(std::mem::take(&mut entry.blocks))
+        let husk = Entry::new(entry.role, Vec::new());
+        Some(std::mem::replace(entry, husk).blocks)
     }
 
     pub(crate) fn count_unknown(&mut self, kind: impl Into<String>) {

@@ -239,6 +239,9 @@ mod tests {
     fn codes_are_words_and_differ() {
         let words = Code::ALL.map(Code::as_str);
         assert!(words.is_sorted() && words.windows(2).all(|pair| pair[0] != pair[1]), "{words:?}");
+        let manual = include_str!("../../../docs/CHECKS.md");
+        let told: Vec<&str> = manual.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        assert_eq!(told, words, "docs/CHECKS.md tells of each");
         assert!(words.iter().all(|word| word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
     }
 }

@@ -41,6 +41,26 @@ pub struct Repaired {
     pub left: Vec<Problem>,
 }
 
+impl Repaired {
+    fn untouched(deltas: usize) -> Self {
+        Self { deltas: vec![None; deltas], ..Self::default() }
+    }
+
+    /// The deltas as they are now.
+    fn over<'d, D: AsRef<[u8]>>(&'d self, deltas: &'d [D]) -> Vec<&'d [u8]> {
+        let now = |(delta, changed): (&'d D, &'d Option<Vec<u8>>)| changed.as_deref().unwrap_or(delta.as_ref());
+        deltas.iter().zip(&self.deltas).map(now).collect()
+    }
+
+    /// Takes over what was done to the deltas as they are now.
+    fn add(&mut self, later: Self) {
+        for (delta, changed) in self.deltas.iter_mut().zip(later.deltas) {
+            *delta = changed.or(delta.take());
+        }
+        self.changes.extend(later.changes);
+    }
+}
+
 /// Works on the lines of one format until nothing is left that it can do. Says whether it did anything.
 type Surgeon = fn(&mut Sheet, Reuse) -> bool;
 
@@ -52,10 +72,14 @@ const ROUNDS_MAX: usize = 16;
 /// Repairs a transcript that is made of these deltas.
 pub fn repair<D: AsRef<[u8]>>(format: &dyn Format, deltas: &[D], reuse: Reuse) -> Result<Repaired, FormatError> {
     let surgeon = SURGEONS.iter().find(|(id, _)| *id == format.id()).map(|(_, surgeon)| *surgeon);
-    let mut repaired = match (surgeon, format.framing()) {
-        (Some(surgeon), Framing::JsonLines) => operated(format, deltas, surgeon, reuse)?,
-        (Some(_) | None, _) => mend::mended(format, deltas, reuse)?,
+    let mut repaired = match format.framing() {
+        Framing::JsonLines => operated(format, deltas, surgeon.unwrap_or(|_, _| false), reuse)?,
+        Framing::JsonArray | Framing::CborArray => Repaired::untouched(deltas.len()),
     };
+    if surgeon.is_none() {
+        let mended = mend::mended(format, &repaired.over(deltas), reuse)?;
+        repaired.add(mended);
+    }
     repaired.left = still_wrong(format, deltas, &repaired, reuse)?;
     Ok(repaired)
 }
@@ -83,8 +107,8 @@ fn still_wrong<D: AsRef<[u8]>>(
     reuse: Reuse,
 ) -> Result<Vec<Problem>, FormatError> {
     let mut checker = Checker::new(format);
-    for (delta, changed) in deltas.iter().zip(&repaired.deltas) {
-        checker.push(changed.as_deref().unwrap_or(delta.as_ref()))?;
+    for delta in repaired.over(deltas) {
+        checker.push(delta)?;
     }
     Ok(checker.finish(reuse).problems)
 }

@@ -1,7 +1,7 @@
 //! From one format to another in two passes: the first sees what the model would see and in which order, the second
 //! writes it. Neither holds more than an outline and the records that are being put together.
 
-use enjamb_core::conversation::{Block, Entry};
+use enjamb_core::conversation::Entry;
 
 use crate::encoder::{Before, Encoder};
 use crate::fidelity::{Fate, FidelityLedger};
@@ -113,8 +113,8 @@ impl Translation<'_, '_> {
         let Self { surveyed, pass, encoder, written, out } = self;
         let reading = &surveyed.reading;
         pass.push(delta, |reader, offset| {
-            while let Some(blocks) = ready(reading, reader, *written, offset) {
-                encoder.entry(refilled(&reading.conversation.entries[*written], blocks), out);
+            while let Some(entry) = ready(reading, reader, *written, offset) {
+                encoder.entry(entry, out);
                 *written += 1;
             }
         })?;
@@ -133,25 +133,24 @@ impl Translation<'_, '_> {
     }
 }
 
-/// The blocks of the next entry, once its last record was read.
-fn ready(reading: &Reading, reader: &mut dyn ItemReader, next: usize, offset: u64) -> Option<Vec<Block>> {
+/// The next entry, once its last record was read.
+fn ready(reading: &Reading, reader: &mut dyn ItemReader, next: usize, offset: u64) -> Option<Entry> {
     let read = reading.read_as.get(next).copied().unwrap_or(next);
     let is_whole = reading.ends.get(read).is_some_and(|end| *end <= offset);
-    is_whole.then(|| reader.blocks(read)).flatten()
-}
-
-/// An entry of the outline with its blocks as they are.
-fn refilled(outline: &Entry, blocks: Vec<Block>) -> Entry {
+    let blocks = is_whole.then(|| reader.blocks(read)).flatten()?;
+    // The outline with its blocks as they are.
+    let outline = &reading.conversation.entries[next];
     let mut entry = Entry { blocks, ..outline.clone() };
+    entry.attributes.extend(reading.attributes_of(read));
     crate::outline::forget_sizes(&mut entry);
-    entry
+    Some(entry)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::by_id;
-    use enjamb_core::conversation::{Conversation, Role};
+    use enjamb_core::conversation::{Block, Conversation, Role};
 
     const TURNS: usize = 200;
     const TEXT_BYTES: usize = 20_000;

@@ -135,6 +135,11 @@ impl Store {
         let failed = |source| ServiceError::File { path: path.to_owned(), source };
         let mut file = File::open(path).map_err(failed)?;
         let mut windows = Windows::new(format);
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
+            let mut document = Vec::new();
+            file.read_to_end(&mut document).map_err(failed)?;
+            windows.push(&unrolled(format, document));
+        }
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match file.read(&mut piece).map_err(failed)? {
@@ -142,6 +147,14 @@ impl Store {
                 read => windows.push(&piece[..read]),
             }
         }
+    }
+}
+
+/// A document that a runtime writes anew each time, as the lines that it amounts to.
+fn unrolled(format: &dyn Format, document: Vec<u8>) -> Vec<u8> {
+    match format.unroll(&document) {
+        Some(lines) => lines.into_iter().flat_map(|line| (line.text + "\n").into_bytes()).collect(),
+        None => document,
     }
 }
 

@@ -42,7 +42,10 @@ impl Encoder for TranscriptEncoder {
     fn entry(&mut self, entry: Entry, out: &mut Vec<u8>) {
         let Some(entry) = self.adapter.entry(&entry) else { return };
         match &mut self.reply {
-            Some(reply) if is_ungrouped(reply) && is_ungrouped(&entry) => reply.blocks.extend(entry.blocks),
+            Some(reply) if is_one_reply(reply, &entry) => {
+                reply.usage = entry.usage.or(reply.usage);
+                reply.blocks.extend(entry.blocks);
+            }
             held => {
                 if let Some(entry) = held.replace(entry) {
                     self.transcript.entry(&entry);
@@ -61,9 +64,10 @@ impl Encoder for TranscriptEncoder {
     }
 }
 
-/// Replies of a provider that does not group its blocks by id come as several entries; one reply is one message.
-fn is_ungrouped(entry: &Entry) -> bool {
-    entry.role == Role::Assistant && entry.attribute(attribute::MESSAGE_ID).is_none()
+/// Replies of a provider that does not group its blocks come as several entries; one reply is one message.
+fn is_one_reply(reply: &Entry, next: &Entry) -> bool {
+    let speaks = |entry: &Entry| entry.role == Role::Assistant;
+    speaks(reply) && speaks(next) && reply.attribute(attribute::MESSAGE_ID) == next.attribute(attribute::MESSAGE_ID)
 }
 
 struct Transcript {

@@ -10,7 +10,7 @@ use crate::json::{Object, Writer};
 pub(super) const MEMBER: &str = "enjamb";
 
 /// Attributes that differ from entry to entry and have no line of their own.
-const ATTRIBUTES: [&str; 2] = [attribute::MESSAGE_ID, attribute::GIT_BRANCH];
+const ATTRIBUTES: [&str; 3] = [attribute::CWD, attribute::MESSAGE_ID, attribute::GIT_BRANCH];
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -23,8 +23,12 @@ pub(super) struct Mark {
 
 impl Mark {
     /// What is to be remembered of an entry.
-    pub(super) fn of_entry(entry: &Entry) -> Self {
-        let attribute = |name: &'static str| Some((name, entry.attribute(name)?.to_owned()));
+    pub(super) fn of_entry(entry: &Entry, session_cwd: Option<&str>) -> Self {
+        let is_known = |name: &str, value: &str| name == attribute::CWD && session_cwd.is_none_or(|cwd| cwd == value);
+        let attribute = |name: &'static str| {
+            let value = entry.attribute(name).filter(|value| !is_known(name, value))?;
+            Some((name, value.to_owned()))
+        };
         Self {
             id: entry.id.clone(),
             model: entry.model.clone(),

@@ -1,6 +1,7 @@
 //! Small rollouts of Codex, and what is read from them.
 
-use enjamb_core::conversation::{Block, Entry, Role, Standing};
+use enjamb_core::Json;
+use enjamb_core::conversation::{Block, Entry, Role, Standing, ToolCall, Usage};
 
 use super::*;
 use crate::tokens::TokenMethod;
@@ -177,4 +178,44 @@ fn a_written_rollout_is_one_that_resumes() {
     for (line, kind) in text.lines().zip(kinds) {
         assert!(line.contains(&format!("\"type\":\"{kind}\"")), "{line}");
     }
+}
+
+#[test]
+fn what_a_rollout_has_no_place_for_survives_beside_its_items() {
+    let mut reply = Entry::new(
+        Role::Assistant,
+        vec![
+            Block::Text("looking".to_owned()),
+            Block::ToolCall(ToolCall {
+                id: "t1".to_owned(),
+                name: "Read".to_owned(),
+                input: Json::parse("{}").unwrap(),
+                server: false,
+            }),
+        ],
+    );
+    reply.id = Some("a1".to_owned());
+    reply.model = Some("claude-x".to_owned());
+    reply.at = "2026-01-02T03:04:05.678Z".parse().ok();
+    reply.usage = Some(Usage { input_tokens: 1, output_tokens: 2, cache_read_tokens: 3, ..Usage::default() });
+    for (name, value) in [
+        (attribute::CWD, "/w/sub"),
+        (attribute::GIT_BRANCH, "main"),
+        (attribute::MESSAGE_ID, "m1"),
+        (attribute::REPOSITORY, "git@host:repo"),
+    ] {
+        reply.set_attribute(name, Some(value));
+    }
+    let mut asked = Entry::new(Role::User, vec![Block::Text("look".to_owned())]);
+    asked.set_attribute(attribute::CWD, Some("/w"));
+    let written = Codex.encode(&Conversation { entries: vec![asked, reply.clone()] }).bytes;
+    assert_eq!(Codex.validate(&written).len(), 1, "only the call has no result");
+    let read = Codex.decode(&written).unwrap();
+    let items: Vec<&Entry> = read.entries.iter().filter(|entry| entry.role == Role::Assistant).collect();
+    let [said, called] = items.as_slice() else { panic!("{items:?}") };
+    assert_eq!((&said.id, &said.model, said.usage, said.at), (&reply.id, &reply.model, reply.usage, reply.at));
+    for name in [attribute::CWD, attribute::GIT_BRANCH, attribute::MESSAGE_ID, attribute::REPOSITORY] {
+        assert_eq!(said.attribute(name), reply.attribute(name), "{name}");
+    }
+    assert_eq!((called.attribute(attribute::MESSAGE_ID), called.usage), (Some("m1"), None), "counted once");
 }

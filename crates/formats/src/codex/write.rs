@@ -56,6 +56,8 @@ struct Rollout {
     items: ItemWriter,
     time_micros: i64,
     echoes: bool,
+    /// Where the session began, if it was begun here: entries that say the same need not.
+    cwd: Option<String>,
     /// A compaction was written that says itself what it keeps.
     has_copies: bool,
 }
@@ -64,6 +66,8 @@ impl Rollout {
     /// Goes on in the session that was read.
     fn follow(&mut self, before: &Reading) {
         self.time_micros = before.conversation.time_span().map_or(0, |(_, last)| last.as_micros());
+        let cwd = before.conversation.entries.iter().rev().find_map(|entry| entry.attribute(attribute::CWD));
+        self.cwd = cwd.map(str::to_owned);
         for call in before.conversation.tool_calls().filter(|call| !call.input.is_object()) {
             self.items.note_custom(&call.id);
         }
@@ -80,6 +84,7 @@ impl Rollout {
         let id = id.map_or_else(|| derived_uuid(&["session"]), str::to_owned);
         let at = entries.iter().find_map(|entry| entry.at).unwrap_or(Timestamp::from_millis(0));
         self.time_micros = at.as_micros();
+        self.cwd = Some(named(attribute::CWD).unwrap_or("/").to_owned());
         let payload = Writer::new()
             .member("id", &id)
             .member("timestamp", &milliseconds(at))
@@ -109,7 +114,7 @@ impl Rollout {
     }
 
     fn said(&mut self, entry: &Entry) {
-        let mut mark = Mark::of_entry(entry);
+        let mut mark = Mark::of_entry(entry, self.cwd.as_deref());
         for item in self.items.items(entry) {
             self.line("response_item", &item, mark.json());
             mark = mark.of_the_rest();

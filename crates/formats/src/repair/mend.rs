@@ -24,7 +24,7 @@ struct Patient {
 }
 
 pub(super) fn mended<D: AsRef<[u8]>>(format: &dyn Format, deltas: &[D], reuse: Reuse) -> Result<Repaired, FormatError> {
-    let unchanged = || Repaired { deltas: vec![None; deltas.len()], ..Repaired::default() };
+    let unchanged = || Repaired::untouched(deltas.len());
     let whole = concat(format, deltas)?;
     let reading = format.read(&whole)?;
     if wrong(format, &reading.conversation, reuse).iter().all(|problem| !problem.code.remedy().is_repair()) {
@@ -59,6 +59,10 @@ struct Kept {
 
 fn kept_deltas<D: AsRef<[u8]>>(format: &dyn Format, deltas: &[D], first: usize) -> Result<Kept, FormatError> {
     let mut kept = Kept { deltas: 0, entries: 0 };
+    if format.revises() {
+        // A later delta may say anew what an earlier one said: they stand or fall together.
+        return Ok(kept);
+    }
     for delta in deltas {
         let entries = kept.entries + format.read(delta.as_ref())?.conversation.entries.len();
         if entries > first {
