@@ -109,7 +109,8 @@ impl Watch<'_, '_> {
         self.drain()?;
         let files = self.unread_files()?;
         files.into_iter().try_for_each(|file| self.read(file))?;
-        self.forget_missed()
+        self.missed_at.forget();
+        Ok(())
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -170,11 +171,8 @@ impl Watch<'_, '_> {
                 self.directories.set_unclear();
             }
         }
-        self.forget_missed()
-    }
-
-    fn forget_missed(&self) -> Result<()> {
-        self.missed_at.forget().map_err(|source| ServiceError::File { path: self.store.dir().to_owned(), source })
+        self.missed_at.forget();
+        Ok(())
     }
 
     fn unread_files(&self) -> Result<Vec<SourceFile>> {
