@@ -6,6 +6,7 @@ mod branch;
 mod cache;
 mod capture;
 mod care;
+mod check;
 mod checkpoint;
 mod commits;
 mod compact;
@@ -28,6 +29,9 @@ mod pack;
 mod policy;
 mod read;
 mod render;
+mod repair;
+mod replay;
+mod resume;
 mod revision;
 mod sample;
 mod snapshot;
@@ -38,6 +42,7 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod translate;
 mod watch;
 
 use std::path::Path;
@@ -54,11 +59,12 @@ pub use capture::{
     LastEvent, Miss, Missed, MissedAt, RuntimeDelivery, hook, hook_files, missed_elsewhere,
 };
 pub use care::Maintained;
+pub use check::{CheckContext, Diagnosis, Located};
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
 pub use compact::{
     AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
-    CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer,
+    CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use current::{Agent, Current, CurrentBy};
@@ -80,6 +86,8 @@ pub use naming::Expect;
 pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
+pub use repair::{RepairContext, RepairedContext};
+pub use resume::{LeftBehind, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use snapshot::{Reach, Snapshot};

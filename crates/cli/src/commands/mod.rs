@@ -7,6 +7,7 @@ mod bench;
 mod bench_compile;
 mod bundle;
 mod capture;
+mod check;
 mod checkpoint;
 mod children;
 mod compact;
@@ -19,6 +20,7 @@ mod delivery;
 mod demo;
 mod diff;
 mod doctor;
+mod endpoint;
 mod export;
 mod file;
 mod filter;
@@ -41,8 +43,12 @@ mod pack;
 mod pin;
 mod put;
 mod render;
+mod repair;
 mod resolve;
 mod restore;
+mod resume;
+mod resume_view;
+mod serve;
 mod show;
 mod status;
 mod streams;
@@ -51,6 +57,7 @@ mod tag;
 mod thread;
 mod thread_view;
 mod tips;
+mod token;
 mod unpack;
 mod verify;
 mod watch;
@@ -134,6 +141,12 @@ pub enum Command {
     MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
+    /// Say why a context would not load
+    Check(check::Check),
+    /// Write a fork of a context that loads
+    Repair(repair::Repair),
+    /// Go on from a commit in an agent: write a session that it loads
+    Resume(resume::Resume),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -198,6 +211,12 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    /// Serve the store: HTTP on this machine, and a unix socket
+    Serve(serve::Serve),
+    /// Tokens for those who use the server
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb token create --scope read")]
+    Token(token::Token),
     /// Look for trouble
     Doctor(doctor::Doctor),
     /// The whole story on a sample, in a store that is thrown away
@@ -300,6 +319,9 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Tips(tips) => tips.run(context),
         Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
+        Command::Check(check) => check.run(context),
+        Command::Repair(repair) => repair.run(context),
+        Command::Resume(resume) => resume.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),
@@ -328,6 +350,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Serve(serve) => serve.run(context),
+        Command::Token(token) => token.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),

@@ -23,6 +23,9 @@ pub(super) const PAGE_BYTES: u32 = 16384;
 /// The write-ahead log is taken in, and begun again, before it outgrows what it was grown to.
 pub(super) const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
 
+/// Pages that a connection keeps.
+const CACHE_PAGES: u32 = 32;
+
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
     CREATE TABLE sealed(first_n INTEGER PRIMARY KEY, last_n INTEGER NOT NULL, segment BLOB NOT NULL, bytes INTEGER NOT NULL);
@@ -105,6 +108,8 @@ fn configure(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX).map_err(known)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
+    // Records are read one after another: a larger cache is memory that is touched once.
+    connection.pragma_update(None, "cache_size", CACHE_PAGES).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }
@@ -308,19 +313,22 @@ impl<'c> Bodies<'c> {
         Self { log, open: None }
     }
 
-    /// Appends the body of record `n`, which is in the log.
-    pub(crate) fn append(&mut self, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
+    /// Puts the body of record `n`, which is in the log, into `out` from `start` on, and says where it ends. What `out`
+    /// holds beyond that stays: memory that is used again need not be cleared.
+    pub(crate) fn put(&mut self, n: u64, out: &mut Vec<u8>, start: usize) -> Result<usize, LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading a record", &error);
         let blob = match self.open.take() {
             Some(mut blob) => blob.reopen(n as i64).map(|()| blob),
             None => self.log.blob_open(MAIN_DB, "records", "body", n as i64, true),
         }
         .map_err(known)?;
-        let start = out.len();
-        out.resize(start + blob.len(), 0);
-        blob.read_at_exact(&mut out[start..], 0).map_err(known)?;
+        let end = start + blob.len();
+        if out.len() < end {
+            out.resize(end, 0);
+        }
+        blob.read_at_exact(&mut out[start..end], 0).map_err(known)?;
         self.open = Some(blob);
-        Ok(())
+        Ok(end)
     }
 }
 

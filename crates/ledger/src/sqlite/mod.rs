@@ -546,6 +546,10 @@ impl Ledger for SqliteLedger {
         self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
     }
 
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
+        self.look(|look| Ok(look.index.words(prefix)?))
+    }
+
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
         self.stored_commit(id)
     }
@@ -578,8 +582,8 @@ impl Ledger for SqliteLedger {
         self.latest_commits(span, limit)
     }
 
-    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
-        self.unsummarised_commits(limit)
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
+        self.unsummarised_commits(after, limit)
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {

@@ -29,14 +29,19 @@ impl Runtime {
     }
 
     /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
-    const fn format(self) -> &'static str {
+    pub const fn format(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
-            Self::Gemini => "gemini-cli-v1",
+            Self::Gemini => "gemini-v1",
             Self::OpenCode => "opencode-v1",
-            Self::Other => "unknown-v1",
+            Self::Other => "generic-v1",
         }
+    }
+
+    /// Whose transcripts are in a format.
+    pub fn of_format(format: &str) -> Option<Self> {
+        Self::ALL.into_iter().filter(|runtime| *runtime != Self::Other).find(|runtime| runtime.format() == format)
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
@@ -66,7 +71,7 @@ impl SourceFile {
     /// What its commits say they are in.
     pub fn format(&self) -> &'static str {
         match self.runtime {
-            Runtime::ClaudeCode | Runtime::Codex if self.is_document() => "document-v1",
+            Runtime::ClaudeCode | Runtime::Codex | Runtime::Other if self.is_document() => "document-v1",
             runtime => runtime.format(),
         }
     }
@@ -74,6 +79,13 @@ impl SourceFile {
     /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
     pub fn is_document(&self) -> bool {
         self.path.extension().is_none_or(|extension| extension != "jsonl")
+    }
+}
+
+impl SourceFile {
+    /// Whether it holds sessions in tables.
+    pub fn is_database(&self) -> bool {
+        self.runtime == Runtime::OpenCode && self.path.extension().is_some_and(|extension| extension == "db")
     }
 }
 
@@ -110,14 +122,17 @@ pub fn known_places(home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> 
     let claude = variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
     let codex = variable("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
     let shared = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+    let database = variable("OPENCODE_DB").map(|path| shared.join("opencode").join(path));
     [
         (Runtime::ClaudeCode, claude.join("projects")),
         (Runtime::Codex, codex.join("sessions")),
         (Runtime::Codex, codex.join("archived_sessions")),
         (Runtime::Gemini, home.join(".gemini/tmp")),
         (Runtime::OpenCode, shared.join("opencode/storage")),
+        (Runtime::OpenCode, shared.join("opencode")),
     ]
     .into_iter()
+    .chain(database.map(|path| (Runtime::OpenCode, path)))
     .map(|(runtime, dir)| Place { runtime, dir })
     .collect()
 }
@@ -126,6 +141,9 @@ impl Place {
     /// The transcripts of this place, in the order of their paths.
     pub fn files(&self) -> Vec<SourceFile> {
         let mut found = Vec::new();
+        if self.runtime == Runtime::OpenCode && !self.dir.ends_with("storage") {
+            return databases(&self.dir);
+        }
         walk(&self.dir, &mut |path, meta| {
             if is_transcript(self.runtime, path) {
                 found.push(found_file(path, self.runtime, meta));
@@ -133,6 +151,20 @@ impl Place {
         });
         found
     }
+}
+
+/// The databases in a directory, or the one that it is. What else lies there may be large, and is not looked at.
+fn databases(dir: &Path) -> Vec<SourceFile> {
+    let entries = fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+    let mut paths: Vec<PathBuf> = entries.unwrap_or_else(|_| vec![dir.to_owned()]);
+    paths.retain(|path| is_database(path) || path == dir);
+    paths.sort();
+    paths.iter().filter_map(|path| found_at(path, Runtime::OpenCode)).collect()
+}
+
+fn is_database(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("opencode") && name.ends_with(".db")
 }
 
 /// The transcripts that a path names: itself, or all that lie in it. Whose they are is told from how they begin.
@@ -174,6 +206,19 @@ fn found_file(path: &Path, runtime: Runtime, meta: &fs::Metadata) -> SourceFile 
     SourceFile { path: path.to_owned(), runtime, size: meta.len(), modified }
 }
 
+/// A file that is known to be a runtime's, if it is there.
+pub(super) fn found_at(path: &Path, runtime: Runtime) -> Option<SourceFile> {
+    let meta = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    Some(found_file(path, runtime, &meta))
+}
+
+/// The files below a directory that are known to be a runtime's, by path.
+pub(super) fn files_under(dir: &Path, runtime: Runtime) -> Vec<SourceFile> {
+    let mut found = Vec::new();
+    walk(dir, &mut |path, meta| found.push(found_file(path, runtime, meta)));
+    found
+}
+
 /// Visits the files below a directory by path. What cannot be read is passed over; links are not followed.
 fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -190,7 +235,9 @@ fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
 
 fn is_readable(path: &Path) -> bool {
     let is_packed = path.to_string_lossy().ends_with(".jsonl.zst");
-    is_packed || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
+    is_packed
+        || is_database(path)
+        || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
 }
 
 fn is_transcript(runtime: Runtime, path: &Path) -> bool {
@@ -223,6 +270,9 @@ fn sniff(path: &Path) -> Runtime {
     if read.is_err() {
         return Runtime::Other;
     }
+    if head.starts_with(b"SQLite format 3\0") {
+        return Runtime::OpenCode;
+    }
     whose(&String::from_utf8_lossy(&head), path.extension().is_some_and(|extension| extension == "jsonl"))
 }
 
@@ -237,7 +287,10 @@ fn whose(head: &str, is_lines: bool) -> Runtime {
     } else if is_lines && (has("sessionId") || has("parentUuid") || has("leafUuid") || has("session_id") && has("uuid"))
     {
         Runtime::ClaudeCode
-    } else if !is_lines && has("info") && has("messages") && head.contains("\"ses_") {
+    } else if !is_lines
+        && head.contains("\"ses_")
+        && (has("info") || has("role") || has("messageID") || has("projectID"))
+    {
         Runtime::OpenCode
     } else if is_lines && first.contains("\"instructions\"") && first.contains("\"id\"") {
         Runtime::Codex
@@ -259,6 +312,7 @@ mod tests {
             (r#"{"id":"u","timestamp":"t","instructions":null}"#, true, Runtime::Codex),
             (r#"{"sessionId":"s","projectHash":"h","messages":[]}"#, false, Runtime::Gemini),
             (r#"{"info":{"id":"ses_1"},"messages":[]}"#, false, Runtime::OpenCode),
+            (r#"{"id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#, false, Runtime::OpenCode),
             ("hello", true, Runtime::Other),
         ] {
             assert_eq!(whose(head, is_lines), expected, "{head}");
