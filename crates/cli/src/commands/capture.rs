@@ -140,6 +140,7 @@ fn show_plan(context: &mut Context<'_>, plan: &CapturePlan) -> Result<()> {
     let how = match (plan.restores, plan.entries) {
         (true, _) => "as it was before".to_owned(),
         (false, 0) => "without our hooks".to_owned(),
+        (false, entries) if plan.before.is_none() => format!("new, with {entries} hooks"),
         (false, entries) => format!("with {entries} hooks of ours; what is there now is kept beside it"),
     };
     context.ui.line(format!("{path}  {how}"))?;

@@ -1,7 +1,7 @@
 //! What hooks deliver, as `enjamb` and `enjamb capture status` show it.
 
 use enjamb_core::Timestamp;
-use enjamb_service::{DeliveryReport, HookFile, HooksFound, RuntimeDelivery, Store, hook_files};
+use enjamb_service::{DeliveryReport, HookFile, HooksFound, Runtime, RuntimeDelivery, Store, hook_files};
 use serde_json::{Value, json};
 
 use super::import::places_at_home;
@@ -86,6 +86,9 @@ fn state(row: &RuntimeDelivery) -> (&'static str, String) {
             ("✗ silent", format!("a session was written at {at} and no event came    enjamb import"))
         }
         HooksFound::On if row.last.is_some() => ("● live", String::new()),
+        HooksFound::On if row.file.runtime == Runtime::Codex => {
+            ("○ waiting", "for its first event: Codex asks once whether to trust the hooks".to_owned())
+        }
         HooksFound::On => ("○ waiting", "for its first event".to_owned()),
     }
 }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use enjamb_server::{ListenError, ServeError, ServeOptions, Served, Server, TlsFiles};
+use enjamb_service::{DrainBounds, Env, Store};
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
+use super::import::of_hooks;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
@@ -60,9 +62,24 @@ impl Serve {
         announce(context, &dir, &server.served(), self.check)?;
         context.ui.flush()?;
         if !self.check {
+            std::thread::spawn(move || drain_meanwhile(&dir));
             server.run().map_err(failed)?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Takes in what hooks tell of while the server runs; it ends with the process. What fails is tried again, and `status`
+/// shows it.
+fn drain_meanwhile(dir: &std::path::Path) {
+    const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+    let mut store = None;
+    loop {
+        std::thread::sleep(PAUSE);
+        if store.is_none() {
+            store = Store::open(dir, Env::system()).ok();
+        }
+        let _ = store.as_ref().map(|store| store.drain(&of_hooks(), DrainBounds::ALL));
     }
 }
 

@@ -69,8 +69,8 @@ fn say(context: &mut Context<'_>, event: &WatchEvent) -> std::io::Result<()> {
 fn line(event: &WatchEvent, now: Timestamp) -> String {
     match event {
         WatchEvent::Watching { dir } => format!("watching   {}", dir.display()),
-        WatchEvent::Imported { path, commits, bytes: read, tip, .. } => {
-            let tip = tip.map(|id| id.to_string()).unwrap_or_default();
+        WatchEvent::Imported { path, files, commits, bytes: read, tip, .. } => {
+            let tip = tip.map_or_else(|| plural(*files, "file"), |id| id.to_string());
             let (commits, name) = (plural(*commits, "commit"), path.file_name().unwrap_or_default().to_string_lossy());
             format!("{now}  {tip}  {commits}, {}  {name}", bytes(*read))
         }
@@ -84,9 +84,9 @@ fn line(event: &WatchEvent, now: Timestamp) -> String {
 fn event_json(event: &WatchEvent) -> Value {
     match event {
         WatchEvent::Watching { dir } => json!({"event": "watching", "path": dir.to_string_lossy()}),
-        WatchEvent::Imported { path, runtime, commits, bytes, tip } => json!({
-            "event": "imported", "path": path.to_string_lossy(), "runtime": runtime.as_str(), "commits": commits,
-            "bytes": bytes, "tip": tip.map(|id| id.to_string()),
+        WatchEvent::Imported { path, files, runtime, commits, bytes, tip } => json!({
+            "event": "imported", "path": path.to_string_lossy(), "files": files, "runtime": runtime.as_str(),
+            "commits": commits, "bytes": bytes, "tip": tip.map(|id| id.to_string()),
         }),
         WatchEvent::Drained { events, commits } => json!({"event": "drained", "events": events, "commits": commits}),
         WatchEvent::Failed { path, why } => json!({"event": "failed", "path": path.to_string_lossy(), "detail": why}),

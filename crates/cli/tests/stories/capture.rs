@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::expect::check;
-use crate::runner::{Answer, Enjamb, answer};
+use crate::runner::{Answer, Enjamb, answer, finish};
 
 const SETTINGS: &str = "{\n    \"model\": \"opus\",\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n        ]\n    }\n}\n";
 
@@ -180,4 +180,27 @@ fn a_command_takes_in_little_and_leaves_much_for_later() {
     enjamb.run(&["import"]).done();
     assert_eq!(enjamb.json(&["status"])["delivery"]["waiting"], json!(0));
     enjamb.run(&["export", "--source", large.to_str().unwrap()]).done();
+}
+
+#[test]
+fn a_command_that_is_killed_while_it_drains_loses_no_event() {
+    let enjamb = furnished();
+    enjamb.run(&["init"]).done();
+    for round in 0..12u64 {
+        let path = transcript(&enjamb, 40 * (round + 1));
+        let said = json!({"session_id": "5d1c", "transcript_path": path, "hook_event_name": "Stop"}).to_string();
+        enjamb.run_with(&["hook", "claude-code"], said).done();
+        let mut child = enjamb.command(&["log"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(round * 11 % 90));
+        // It may have ended already.
+        let _ = child.kill();
+        finish(child);
+    }
+    let delivery = enjamb.json(&["status"])["delivery"].clone();
+    assert_eq!((&delivery["waiting"], &delivery["healthy"]), (&json!(0), &json!(true)), "{delivery}");
+    let path = enjamb.home().join(".claude/projects/-home-dana-shop/5d1c.jsonl");
+    let exported = enjamb.run(&["export", "--source", path.to_str().unwrap()]).done().stdout;
+    assert!(exported == fs::read(&path).unwrap());
+    assert_eq!(enjamb.json(&["tips"])["contexts"].as_array().unwrap().len(), 1);
+    enjamb.run(&["verify"]).done();
 }

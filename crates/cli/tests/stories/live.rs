@@ -48,7 +48,7 @@ fn watching_once_takes_in_what_is_there() {
     go_on(&enjamb, &(turn(0) + &turn(1)));
     let out = enjamb.run(&["watch", "--once", "--json"]).done().document();
     let expected = json!({
-        "schema": "enjamb.cli.watch/1", "event": "imported", "runtime": "claude-code", "commits": 2, "bytes": "[..]",
+        "schema": "enjamb.cli.watch/1", "event": "imported", "runtime": "claude-code", "files": 1, "commits": 2, "bytes": "[..]",
         "path": format!("[..]/{SESSION}.jsonl"), "tip": "ctx-[..]",
     });
     check_json(&out, &expected);
@@ -80,6 +80,27 @@ fn a_watch_sees_turns_end_and_stops_when_asked() {
     let ended = finish(child).done();
     assert_eq!(ended.err(), "");
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_server_takes_in_what_hooks_tell_of() {
+    let enjamb = Enjamb::with_store();
+    let mut child = enjamb.command(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("enjamb "));
+    go_on(&enjamb, &turn(0));
+    let said = json!({"transcript_path": transcript(&enjamb), "hook_event_name": "Stop"}).to_string();
+    enjamb.run_with(&["hook", "claude-code"], said).done();
+    let spool = enjamb.store().join("spool");
+    let is_drained = || ["events", "taken"].iter().all(|name| !spool.join(name).exists());
+    let began = std::time::Instant::now();
+    while !is_drained() {
+        assert!(began.elapsed().as_secs() < 60, "nobody drains the spool");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    finish(child).done();
+    assert!(enjamb.run(&["log"]).done().out().contains("question 0"));
 }
 
 #[test]

@@ -39,10 +39,24 @@ impl Store {
     /// Imports what events tell of. When that fails, the events stay where they are.
     pub fn drain(&self, options: &ImportOptions, bounds: DrainBounds) -> Result<Drained> {
         let dir = spool_dir(self.dir());
-        let failed = |source| ServiceError::File { path: dir.clone(), source };
-        let Some(taken) = spool::take(&dir).map_err(failed)? else { return Ok(Drained::default()) };
+        let mut drained = self.drain_taken(&dir, options, bounds)?;
+        // What was taken may have been left over from an attempt that was broken off.
+        if drained.events > 0 && spool::has_events(&dir) {
+            let more = self.drain_taken(&dir, options, bounds)?;
+            drained.events += more.events;
+            drained.kept = more.kept;
+            drained.commits += more.commits;
+            drained.bytes += more.bytes;
+            drained.failed.extend(more.failed);
+        }
+        Ok(drained)
+    }
+
+    fn drain_taken(&self, dir: &Path, options: &ImportOptions, bounds: DrainBounds) -> Result<Drained> {
+        let failed = |source| ServiceError::File { path: dir.to_owned(), source };
+        let Some(taken) = spool::take(dir).map_err(failed)? else { return Ok(Drained::default()) };
         let Records { whole, damaged } = records(&taken.bytes);
-        let mut delivery = Delivery::read(&dir);
+        let mut delivery = Delivery::read(dir);
         delivery.damaged += damaged;
         let mut plan = Plan::new(self, bounds);
         for record in &whole {
@@ -53,10 +67,10 @@ impl Store {
         let imported = self.import(plan.files, options, &mut |_, _, _| {}).inspect_err(|error| {
             delivery.failure = Some(error.to_string());
             // Whoever asks for the state is told why events stay; the error itself goes to whoever drains.
-            let _ = delivery.write(&dir);
+            let _ = delivery.write(dir);
         })?;
         delivery.failure = imported.failed.first().map(|(path, why)| format!("{}: {why}", path.display()));
-        delivery.write(&dir).map_err(failed)?;
+        delivery.write(dir).map_err(failed)?;
         let kept: Vec<u8> = plan.kept.values().flatten().copied().collect();
         taken.keep(&kept).map_err(failed)?;
         Ok(Drained {

@@ -128,7 +128,9 @@ pub(super) fn is_complete(runtime: Runtime, text: &str, command: &HookCommand) -
 
 /// A text with our entries added at the end of what is there; it has none of ours yet.
 pub(super) fn add(runtime: Runtime, text: &str, command: &HookCommand) -> Result<String, String> {
-    let group = Group { hooks: [handler(runtime, command)] };
+    // On a line each: whoever reads the difference sees seven things, not seventy.
+    let group =
+        serde_json::to_string(&Group { hooks: [handler(runtime, command)] }).map_err(|error| error.to_string())?;
     let mut text = if text.trim().is_empty() { "{\n}\n".to_owned() } else { text.to_owned() };
     for event in events(runtime) {
         text = add_event(&text, event, &group)?;
@@ -136,35 +138,22 @@ pub(super) fn add(runtime: Runtime, text: &str, command: &HookCommand) -> Result
     Ok(text)
 }
 
-fn add_event(text: &str, event: &str, group: &Group) -> Result<String, String> {
+fn add_event(text: &str, event: &str, group: &str) -> Result<String, String> {
     let root = json_text::parse(text)?;
     let json_text::Kind::Object(_) = root.kind else { return Err("it is not an object".to_owned()) };
-    let unit = json_text::unit(text).to_owned();
     let Some(hooks) = root.member("hooks") else {
-        let grown = json_text::push(text, &root, &["\"hooks\": {}".to_owned()]);
+        let grown = json_text::push(text, &root, "\"hooks\": {}");
         return add_event(&grown, event, group);
     };
     let json_text::Kind::Object(_) = hooks.value.kind else { return Err("its hooks are not an object".to_owned()) };
     match hooks.value.member(event) {
         None => {
-            let grown = json_text::push(text, &hooks.value, &[format!("\"{event}\": []")]);
+            let grown = json_text::push(text, &hooks.value, &format!("\"{event}\": []"));
             add_event(&grown, event, group)
         }
-        Some(groups) if groups.value.items().is_some() => {
-            Ok(json_text::push(text, &groups.value, &pretty(group, &unit)))
-        }
+        Some(groups) if groups.value.items().is_some() => Ok(json_text::push(text, &groups.value, group)),
         Some(_) => Err(format!("its hooks for {event} are not a list")),
     }
-}
-
-/// The lines of a value, indented from nothing.
-fn pretty(group: &Group, unit: &str) -> Vec<String> {
-    let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(unit.as_bytes());
-    let mut writer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    // Writing what is ours into memory does not fail.
-    let _ = group.serialize(&mut writer);
-    String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
 }
 
 /// A text without our entries, and without what is empty then, unless `before` has it too.
@@ -255,11 +244,58 @@ mod tests {
         }
     }
 
+    /// Settings as people and programs write them, another for each seed.
+    fn settings(seed: u64) -> String {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % end
+        };
+        let mut value = serde_json::json!({});
+        for n in 0..below(4) {
+            let members = [Value::Null, "}],\\\"{".into(), 1.5.into(), serde_json::json!({"a": [{}, []]})];
+            value[format!("m{n}")] = members[below(4) as usize].clone();
+        }
+        for event in ["SessionStart", "Stop", "PreToolUse", "SessionEnd"].iter().take(below(5) as usize) {
+            let other =
+                serde_json::json!({"matcher": "x", "hooks": [{"type": "command", "command": "other hook codex"}]});
+            value["hooks"][*event] = vec![other; below(3) as usize].into();
+        }
+        let indent = [&b"  "[..], b"    ", b"\t"][below(3) as usize];
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(indent);
+        value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter)).unwrap();
+        let spread = String::from_utf8(bytes).unwrap();
+        match below(4) {
+            0 => value.to_string(),
+            1 => spread.replace('\n', "\r\n") + "\r\n",
+            2 => spread + "\n",
+            _ => spread,
+        }
+    }
+
+    #[test]
+    fn any_settings_come_back_byte_for_byte_and_mean_the_same_meanwhile() {
+        for seed in 0..400 {
+            let text = settings(seed);
+            for runtime in [Runtime::ClaudeCode, Runtime::Codex] {
+                let grown = add(runtime, &text, &command(HERE)).unwrap();
+                assert!(is_complete(runtime, &grown, &command(HERE)), "{seed}: {grown}");
+                assert_eq!(remove(runtime, &grown, Some(&text)).unwrap(), text, "{seed}: {grown}");
+                let moved = add(runtime, &remove(runtime, &grown, None).unwrap(), &command("/b/enjamb")).unwrap();
+                assert!(is_complete(runtime, &moved, &command("/b/enjamb")), "{seed}: {moved}");
+                let other = if runtime == Runtime::Codex { Runtime::ClaudeCode } else { Runtime::Codex };
+                let both = add(other, &grown, &command(HERE)).unwrap();
+                assert_eq!(remove(other, &both, Some(&grown)).unwrap(), grown, "{seed}: {both}");
+            }
+        }
+    }
+
     #[test]
     fn the_command_line_is_frozen() {
         let text = add(Runtime::ClaudeCode, "", &command(HERE)).unwrap();
         assert!(
-            text.starts_with("{\n  \"hooks\": {\n    \"SessionStart\": [\n      {\n        \"hooks\": [\n"),
+            text.starts_with("{\n  \"hooks\": {\n    \"SessionStart\": [\n      {\"hooks\":[{\"type\":\"command\","),
             "{text}"
         );
         let value: Value = serde_json::from_str(&text).unwrap();

@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Digest;
@@ -68,6 +68,12 @@ struct Done {
     written: Option<String>,
 }
 
+impl Done {
+    fn backup_text(&self) -> Option<String> {
+        self.backup.as_ref().and_then(|path| fs::read_to_string(path).ok())
+    }
+}
+
 /// The files of the runtimes that have hooks; `variable` answers what the environment says.
 pub fn hook_files(home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<HookFile> {
     let claude = variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
@@ -120,7 +126,8 @@ impl Store {
         let without = if entries::found(runtime, text).is_empty() {
             text.to_owned()
         } else {
-            entries::remove(runtime, text, None).map_err(|why| file.bad(why))?
+            let backup = self.done_to(&file).and_then(|done| done.backup_text());
+            entries::remove(runtime, text, backup.as_deref()).map_err(|why| file.bad(why))?
         };
         let after = entries::add(runtime, &without, command).map_err(|why| file.bad(why))?;
         Ok(CapturePlan { file, before, after: Some(after), entries, restores: false, turns_on: true })
@@ -129,8 +136,8 @@ impl Store {
     /// What it takes to have a runtime call us no more.
     pub fn plan_release(&self, file: HookFile) -> Result<CapturePlan> {
         let before = file.read()?;
-        let done = self.capture_done(file.runtime).filter(|done| done.path == file.path);
-        let backup = done.as_ref().and_then(|done| done.backup.as_ref()).and_then(|path| fs::read_to_string(path).ok());
+        let done = self.done_to(&file);
+        let backup = done.as_ref().and_then(Done::backup_text);
         let written = done.as_ref().and_then(|done| done.written.as_deref());
         let is_as_written = before.as_deref().is_some_and(|text| written == Some(digest(text).as_str()));
         let had_none = done.as_ref().is_some_and(|done| done.backup.is_none());
@@ -168,31 +175,28 @@ impl Store {
         backup.map_or(Ok(()), |path| remove(&path))
     }
 
+    /// Keeps what was there before ours came into it.
     fn back_up(&self, plan: &CapturePlan) -> Result<Done> {
-        let file = &plan.file;
-        let after = plan.after.as_deref().unwrap_or_default();
-        let is_new = entries::found(file.runtime, plan.before.as_deref().unwrap_or_default()).is_empty();
-        let written = is_new.then(|| digest(after));
-        let Some(before) = &plan.before else { return Ok(Done { path: file.path.clone(), backup: None, written }) };
-        if let Some(done) = self.capture_done(file.runtime).filter(|_| plan.is_nothing()) {
-            return Ok(done);
-        }
-        for number in 1.. {
-            let mut name = file.path.clone().into_os_string();
-            name.push(format!(".enjamb-{number}"));
-            let backup = PathBuf::from(name);
-            match fs::OpenOptions::new().write(true).create_new(true).open(&backup) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(ServiceError::File { path: backup, source }),
-                Ok(mut copy) => {
-                    let kept = copy.write_all(before.as_bytes()).and_then(|()| copy.sync_all());
-                    let alike = kept.and_then(|()| fs::set_permissions(&backup, mode_of(&file.path)));
-                    alike.map_err(|source| ServiceError::File { path: backup.clone(), source })?;
-                    return Ok(Done { path: file.path.clone(), backup: Some(backup), written });
+        let path = &plan.file.path;
+        let before = plan.before.as_deref().unwrap_or_default();
+        let after = digest(plan.after.as_deref().unwrap_or_default());
+        let known = self.done_to(&plan.file);
+        let has_ours = !entries::found(plan.file.runtime, before).is_empty();
+        match known {
+            Some(done) if has_ours => {
+                // What was there before is kept already, and still what is to come back if nobody else wrote since.
+                let is_as_written = done.written.as_deref() == Some(digest(before).as_str());
+                Ok(Done { written: is_as_written.then_some(after), ..done })
+            }
+            known => {
+                let is_kept = plan.before.is_some() && !plan.is_nothing();
+                let backup = if is_kept { Some(copy_beside(path, before)?) } else { None };
+                if let Some(old) = known.and_then(|done| done.backup) {
+                    remove(&old)?;
                 }
+                Ok(Done { path: path.clone(), backup, written: (!has_ours).then_some(after) })
             }
         }
-        unreachable!("there is always another number")
     }
 
     /// Whether a runtime calls us.
@@ -217,6 +221,11 @@ impl Store {
         modified.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_millis() as u64)
     }
 
+    /// What was done to this very file.
+    fn done_to(&self, file: &HookFile) -> Option<Done> {
+        self.capture_done(file.runtime).filter(|done| done.path == file.path)
+    }
+
     fn capture_done(&self, runtime: Runtime) -> Option<Done> {
         let bytes = fs::read(self.done_path(runtime)).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -234,6 +243,26 @@ impl Store {
 
     fn done_path(&self, runtime: Runtime) -> PathBuf {
         self.dir().join("capture").join(format!("{}.json", runtime.as_str()))
+    }
+}
+
+/// Writes a text beside a file, under a name that nothing has yet.
+fn copy_beside(path: &Path, text: &str) -> Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".enjamb-{number}"));
+        let copy = PathBuf::from(name);
+        let failed = |source| ServiceError::File { path: copy.clone(), source };
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(source) => return Err(failed(source)),
+            Ok(mut file) => {
+                file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+                fs::set_permissions(&copy, mode_of(path)).map_err(failed)?;
+                return Ok(copy);
+            }
+        }
     }
 }
 
@@ -373,6 +402,23 @@ mod tests {
         assert_eq!(plan.after.as_deref().map(|text| text.matches("\"hook\"").count()), Some(7), "no old ones are left");
         bench.off();
         assert_eq!(bench.text().unwrap(), "{\"model\":\"opus\"}");
+    }
+
+    #[test]
+    fn a_program_that_moved_is_named_anew_and_what_was_there_still_comes_back() {
+        for touched in [false, true] {
+            let mut bench = bench(Some("{ \"hooks\" : { } }"));
+            bench.on();
+            if touched {
+                fs::write(&bench.file.path, bench.text().unwrap() + "\n").unwrap();
+            }
+            bench.command.program = "/elsewhere/enjamb".into();
+            bench.on();
+            assert_eq!(bench.beside(), ["settings.json", "settings.json.enjamb-1"], "one copy is kept");
+            assert_eq!(bench.off(), !touched);
+            let expected = if touched { "{ \"hooks\" : {} }\n" } else { "{ \"hooks\" : { } }" };
+            assert_eq!((bench.text().as_deref(), bench.beside().len()), (Some(expected), 1));
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Reader<'_> {
 }
 
 /// Adds something at the end of an object or an array, indented as what is there.
-pub(super) fn push(text: &str, into: &Node, lines: &[String]) -> String {
+pub(super) fn push(text: &str, into: &Node, added: &str) -> String {
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let spread = text.contains('\n');
     let inside = into.inside();
@@ -153,19 +153,14 @@ pub(super) fn push(text: &str, into: &Node, lines: &[String]) -> String {
         None => format!("{outer}{}", unit(text)),
     };
     let break_to = |indent: &str| if spread { format!("{newline}{indent}") } else { String::new() };
-    let joined = if spread {
-        lines.join(&break_to(&inner))
-    } else {
-        lines.iter().map(|line| line.trim_start()).collect::<String>()
-    };
     match inside.last() {
         Some(last) => {
-            let added = format!(",{}{joined}", break_to(&inner));
+            let added = format!(",{}{added}", break_to(&inner));
             [&text[..last.end], &added, &text[last.end..]].concat()
         }
         None => {
             let at = into.span.start + 1;
-            let added = format!("{}{joined}{}", break_to(&inner), break_to(outer));
+            let added = format!("{}{added}{}", break_to(&inner), break_to(outer));
             // White space between the brackets was for want of anything else.
             [&text[..at], &added, &text[into.span.end - 1..]].concat()
         }
@@ -184,7 +179,7 @@ pub(super) fn take_out(text: &str, from: &Node, index: usize) -> String {
 }
 
 /// How far a text is indented for each level: as its first line that is.
-pub(super) fn unit(text: &str) -> &str {
+fn unit(text: &str) -> &str {
     let indented = text.lines().skip(1).map(|line| &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]);
     indented.into_iter().find(|space| !space.is_empty()).unwrap_or("  ")
 }
@@ -200,10 +195,6 @@ fn indentation(text: &str, at: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> Vec<String> {
-        text.lines().map(str::to_owned).collect()
-    }
-
     /// Adds to what a path of members leads to, checks the outcome, and that taking it out again restores the text.
     #[track_caller]
     fn check(text: &str, path: &[&str], added: &str, expected: &str) {
@@ -211,7 +202,7 @@ mod tests {
             path.iter().fold(node, |node, name| &node.member(name).unwrap().value)
         }
         let node = parse(text).unwrap();
-        let grown = push(text, at(&node, path), &lines(added));
+        let grown = push(text, at(&node, path), added);
         assert_eq!(grown, expected);
         let node = parse(&grown).unwrap();
         let into = at(&node, path);
@@ -222,7 +213,7 @@ mod tests {
     fn what_is_added_looks_like_what_is_there_and_can_be_taken_out_again() {
         check("{}", &[], "\"a\": 1", "{\"a\": 1}");
         check("{\"b\":[1,2]}", &["b"], "3", "{\"b\":[1,2,3]}");
-        check("{\n  \"b\": 1\n}\n", &[], "\"a\": [\n  1\n]", "{\n  \"b\": 1,\n  \"a\": [\n    1\n  ]\n}\n");
+        check("{\n  \"b\": 1\n}\n", &[], "\"a\": [1]", "{\n  \"b\": 1,\n  \"a\": [1]\n}\n");
         check("{\n\t\"b\": {}\n}", &["b"], "\"a\": 1", "{\n\t\"b\": {\n\t\t\"a\": 1\n\t}\n}");
         check("{\r\n  \"b\": [\r\n    1\r\n  ]\r\n}", &["b"], "2", "{\r\n  \"b\": [\r\n    1,\r\n    2\r\n  ]\r\n}");
         check("{ \"x\" : \"}]\\\"\" , \"b\" : [ ] }", &[], "\"a\":1", "{ \"x\" : \"}]\\\"\" , \"b\" : [ ],\"a\":1 }");

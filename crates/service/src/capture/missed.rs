@@ -123,16 +123,17 @@ impl MissedAt {
         missed
     }
 
-    /// Forgets misses that something else has made up for.
-    pub fn forget(&self) -> io::Result<()> {
+    /// Forgets misses that something else has made up for. Those that cannot be forgotten are only told of once more.
+    pub fn forget(&self) {
         for dir in self.dirs() {
             let path = dir.join(FILE);
             let Ok(text) = fs::read_to_string(&path) else { continue };
-            let others: Vec<&str> = text.lines().filter(|line| self.ours(line).is_none()).collect();
-            fs::remove_file(&path)?;
-            others.iter().try_for_each(|line| append_line(dir, &format!("{line}\n")))?;
+            let others = text.lines().filter(|line| self.ours(line).is_none());
+            let others: String = others.map(|line| format!("{line}\n")).collect();
+            if fs::remove_file(&path).is_ok() && !others.is_empty() {
+                let _ = append_line(dir, &others);
+            }
         }
-        Ok(())
     }
 
     fn dirs(&self) -> impl Iterator<Item = &PathBuf> {
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(at.read(), Missed { count: 2, last: Some((9, Miss::DiskFull)) });
         let other = MissedAt::new(&home.path().join("other"), vec![state.clone()]);
         other.note(7, Miss::Denied);
-        at.forget().unwrap();
+        at.forget();
         assert_eq!(at.read().count, 0);
         assert_eq!(other.read().count, 1, "those of another store stay");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -89,6 +89,11 @@ pub(super) fn is_empty(dir: &Path) -> bool {
     [EVENTS, TAKEN, KEPT].iter().all(|name| !is_there(&dir.join(name)))
 }
 
+/// Whether anything was appended since the spool was taken.
+pub(super) fn has_events(dir: &Path) -> bool {
+    is_there(&dir.join(EVENTS))
+}
+
 /// All that waits, without taking it.
 pub(super) fn waiting(dir: &Path) -> Vec<u8> {
     [KEPT, TAKEN, EVENTS].iter().filter_map(|name| read(&dir.join(name)).ok()).flatten().collect()

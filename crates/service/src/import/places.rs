@@ -185,7 +185,8 @@ pub fn files_in(path: &Path) -> std::io::Result<Vec<SourceFile>> {
 /// A transcript that an event names, and what its runtime keeps beside it. Nothing, where it is not there yet or is no
 /// transcript by its name.
 pub(crate) fn named_files(runtime: Runtime, path: &Path) -> Vec<SourceFile> {
-    let mut found: Vec<_> = transcript_at(runtime, path).into_iter().collect();
+    let Some(file) = transcript_at(runtime, path) else { return Vec::new() };
+    let mut found = vec![file];
     if runtime == Runtime::ClaudeCode && path.extension().is_some_and(|extension| extension == "jsonl") {
         found.extend(Place { runtime, dir: path.with_extension("") }.files());
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use notify::event::{CreateKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-use crate::Place;
+use crate::{Place, Runtime};
 
 /// Changes that wait to be looked at; when there are more, all files are looked for anew.
 const CHANGES_MAX: usize = 4_096;
@@ -60,7 +60,7 @@ impl Directories {
                 watched.is_watched = false;
             } else if !watched.is_watched
                 && is_there
-                && watcher.watch(&watched.place.dir, RecursiveMode::Recursive).is_ok()
+                && watcher.watch(&watched.place.dir, reach(&watched.place)).is_ok()
             {
                 watched.is_watched = true;
                 begun.push(watched.place.dir.clone());
@@ -105,5 +105,13 @@ impl Directories {
     /// The place that a path is in.
     pub(super) fn place_of(&self, path: &Path) -> Option<&Place> {
         self.places().find(|place| path.starts_with(&place.dir))
+    }
+}
+
+/// Databases lie beside much that is no transcript.
+fn reach(place: &Place) -> RecursiveMode {
+    match place.runtime {
+        Runtime::OpenCode if !place.dir.ends_with("storage") => RecursiveMode::NonRecursive,
+        _ => RecursiveMode::Recursive,
     }
 }

@@ -28,6 +28,8 @@ const SWEEP: Duration = Duration::from_secs(60);
 const SWEEP_UNTOLD: Duration = Duration::from_secs(2);
 /// How long events of hooks are left: the end of a turn is told before its last record is written.
 const HOOKS_LEAD: Duration = Duration::from_millis(500);
+/// So many files are stored with one sync rather than one each.
+const GROUP_FILES: usize = 16;
 /// How much of the end of a file is looked at.
 const TAIL_BYTES: u64 = 64 << 10;
 
@@ -47,8 +49,8 @@ pub struct WatchOptions {
 pub enum WatchEvent {
     /// A directory is watched from now on.
     Watching { dir: PathBuf },
-    /// Something new of a file was taken in.
-    Imported { path: PathBuf, runtime: Runtime, commits: u64, bytes: u64, tip: Option<CommitId> },
+    /// Something new of a file was taken in, or of several in one go: then the path is the place that they are in.
+    Imported { path: PathBuf, files: u64, runtime: Runtime, commits: u64, bytes: u64, tip: Option<CommitId> },
     /// Events of hooks were taken from the spool, and with them commits of the transcripts that they name.
     Drained { events: u64, commits: u64 },
     /// A file could not be read. It is tried again when it changes.
@@ -108,8 +110,9 @@ impl Watch<'_, '_> {
     fn once(&mut self) -> Result<()> {
         self.drain()?;
         let files = self.unread_files()?;
-        files.into_iter().try_for_each(|file| self.read(file))?;
-        self.forget_missed()
+        self.read(files)?;
+        self.missed_at.forget();
+        Ok(())
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -122,12 +125,9 @@ impl Watch<'_, '_> {
         if self.is_drain_due() {
             self.drain()?;
         }
-        for (runtime, path) in self.settling.due(self.began.elapsed(), is_turn_over) {
-            // A file that is gone was read as far as it got.
-            if let Some(file) = transcript_at(runtime, &path) {
-                self.read(file)?;
-            }
-        }
+        let due = self.settling.due(self.began.elapsed(), is_turn_over);
+        // A file that is gone was read as far as it got.
+        self.read(due.iter().filter_map(|(runtime, path)| transcript_at(*runtime, path)).collect())?;
         for path in self.directories.wait(TICK) {
             self.touch(&path);
         }
@@ -158,6 +158,7 @@ impl Watch<'_, '_> {
     /// Looks for files that hold something new, whether or not anybody told of them.
     fn sweep(&mut self) -> Result<()> {
         self.swept = Some(Instant::now());
+        let mut old = Vec::new();
         for file in self.unread_files()? {
             if self.settling.knows(&file.path) {
                 continue;
@@ -165,16 +166,14 @@ impl Watch<'_, '_> {
             let age = file.modified.map_or(0, |at| self.store.env.now().as_millis().saturating_sub(at.as_millis()));
             let at = self.began.elapsed().saturating_sub(Duration::from_millis(age));
             if age >= SWEEP.as_millis() as u64 {
-                self.read(file)?;
+                old.push(file);
             } else if !self.settling.touch(file.runtime, &file.path, at) {
                 self.directories.set_unclear();
             }
         }
-        self.forget_missed()
-    }
-
-    fn forget_missed(&self) -> Result<()> {
-        self.missed_at.forget().map_err(|source| ServiceError::File { path: self.store.dir().to_owned(), source })
+        self.read(old)?;
+        self.missed_at.forget();
+        Ok(())
     }
 
     fn unread_files(&self) -> Result<Vec<SourceFile>> {
@@ -204,13 +203,28 @@ impl Watch<'_, '_> {
         drained.failed.into_iter().try_for_each(|(path, why)| (self.tell)(WatchEvent::Failed { path, why }))
     }
 
-    fn read(&mut self, file: SourceFile) -> Result<()> {
-        let (path, runtime) = (file.path.clone(), file.runtime);
-        let imported = self.store.import(vec![file], &self.import, &mut |_, _, _| {})?;
+    /// Reads files, those of one place in one go where there are many, or where a session is many files.
+    fn read(&mut self, mut files: Vec<SourceFile>) -> Result<()> {
+        while let Some(first) = files.first() {
+            let place = self.directories.place_of(&first.path).map(|place| (place.runtime, place.dir.clone()));
+            let (runtime, dir) = place.unwrap_or_else(|| (first.runtime, first.path.clone()));
+            let (group, rest): (Vec<_>, _) = files.into_iter().partition(|file| file.path.starts_with(&dir));
+            files = rest;
+            if group.len() >= GROUP_FILES || runtime == Runtime::OpenCode {
+                self.read_group(dir, runtime, group)?;
+            } else {
+                group.into_iter().try_for_each(|file| self.read_group(file.path.clone(), runtime, vec![file]))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_group(&mut self, path: PathBuf, runtime: Runtime, files: Vec<SourceFile>) -> Result<()> {
+        let imported = self.store.import(files, &self.import, &mut |_, _, _| {})?;
         if imported.files > 0 {
             let tip = self.store.source(&path_text(&path))?.and_then(|source| source.tip());
-            let (commits, bytes) = (imported.commits, imported.bytes);
-            (self.tell)(WatchEvent::Imported { path, runtime, commits, bytes, tip })?;
+            let (files, commits, bytes) = (imported.files, imported.commits, imported.bytes);
+            (self.tell)(WatchEvent::Imported { path, files, runtime, commits, bytes, tip })?;
         }
         imported.failed.into_iter().try_for_each(|(path, why)| (self.tell)(WatchEvent::Failed { path, why }))
     }

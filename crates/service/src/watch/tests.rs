@@ -97,5 +97,22 @@ fn once_takes_in_what_is_there_whether_or_not_a_turn_is_over() {
     };
     store.watch(options(&dir, true), &|| true, &mut tell).unwrap();
     store.watch(options(&dir, true), &|| true, &mut tell).unwrap();
-    assert!(matches!(seen[..], [WatchEvent::Imported { commits: 1, tip: Some(_), .. }]), "{seen:?}");
+    assert!(matches!(seen[..], [WatchEvent::Imported { files: 1, commits: 1, tip: Some(_), .. }]), "{seen:?}");
+}
+
+#[test]
+fn many_files_are_taken_in_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+    let dir = home.path().join("projects");
+    fs::create_dir(&dir).unwrap();
+    (0..GROUP_FILES).for_each(|n| fs::write(dir.join(format!("{n}.jsonl")), turn(n)).unwrap());
+    let mut seen = Vec::new();
+    let mut tell = |event| {
+        seen.push(event);
+        Ok(())
+    };
+    store.watch(options(&dir, true), &|| true, &mut tell).unwrap();
+    let [WatchEvent::Imported { path, files, commits, tip: None, .. }] = &seen[..] else { panic!("{seen:?}") };
+    assert_eq!((path, *files, *commits), (&dir, GROUP_FILES as u64, GROUP_FILES as u64));
 }
