@@ -27,6 +27,7 @@ mod read;
 mod render;
 mod revision;
 mod sample;
+mod secrets;
 mod snapshot;
 mod status;
 mod summarize;
@@ -62,7 +63,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, arrange, files_in, known_places,
 };
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
@@ -72,6 +73,7 @@ pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
+pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
 pub use summarize::{

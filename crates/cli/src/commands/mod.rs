@@ -35,6 +35,7 @@ mod note;
 mod pack;
 mod pin;
 mod put;
+mod redact;
 mod render;
 mod resolve;
 mod restore;
@@ -104,6 +105,8 @@ pub enum Command {
     Import(import::Import),
     /// Give an imported file back as it was
     Export(export::Export),
+    /// See which secrets are in what was imported
+    Redact(redact::Redact),
     /// Commit what an agent knows now
     Checkpoint(checkpoint::Checkpoint),
     /// Show history, newest first
@@ -245,6 +248,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Status(status) => status.run(context),
         Command::Import(import) => import.run(context),
         Command::Export(export) => export.run(context),
+        Command::Redact(export) => export.run(context),
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),

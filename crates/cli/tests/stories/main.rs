@@ -22,6 +22,7 @@ mod packs;
 mod processes;
 mod refusals;
 mod runner;
+mod secrets;
 mod store;
 mod threads;
 mod trouble;
