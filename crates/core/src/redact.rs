@@ -1,6 +1,6 @@
 //! Secrets, found by how they look and replaced by the name of what they were.
 //!
-//! One pass finds the words that secrets begin with; a form is looked at only where its word stands. What is found is told
+//! A pass finds the words that secrets begin with; a form is looked at only where its word stands. What is found is told
 //! by place and kind, never by the secret itself.
 
 mod rules;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, MatchKind, packed};
 use regex::bytes::Regex;
 
 pub use self::stream::{FoundSecret, SecretStream};
@@ -48,21 +48,76 @@ impl Redacted {
 }
 
 struct Finder {
-    words: AhoCorasick,
-    /// The rule of each word.
-    owners: Vec<usize>,
+    groups: Vec<Group>,
     /// Most are never needed, so each is made when its word is first seen.
     forms: Vec<OnceLock<Regex>>,
 }
 
+/// Words that are looked for together.
+struct Group {
+    words: Words,
+    /// The rule of each word.
+    owners: Vec<usize>,
+}
+
+enum Words {
+    Vectors(packed::Searcher),
+    /// Where the processor has no vectors.
+    Automaton(AhoCorasick),
+}
+
+/// Words that vectors look for at once. With those of three bytes apart from longer ones, a pass takes half the time.
+const GROUP_WORDS_MAX: usize = 64;
+
 static FINDER: LazyLock<Finder> = LazyLock::new(|| {
     let words = RULES.iter().enumerate().flat_map(|(index, rule)| rule.words.iter().map(move |word| (*word, index)));
-    let (words, owners): (Vec<&str>, Vec<usize>) = words.unzip();
-    let words = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(words);
-    Finder { words: words.expect("the words are few"), owners, forms: RULES.iter().map(|_| OnceLock::new()).collect() }
+    let (short, long): (Vec<_>, Vec<_>) = words.partition(|(word, _)| word.len() < 4);
+    let groups = [short, long];
+    let groups = groups.iter().flat_map(|words| words.chunks(GROUP_WORDS_MAX)).map(Group::new).collect();
+    Finder { groups, forms: RULES.iter().map(|_| OnceLock::new()).collect() }
 });
 
+impl Group {
+    fn new(words: &[(&str, usize)]) -> Self {
+        let owners = words.iter().map(|(_, owner)| *owner).collect();
+        let words = words.iter().map(|(word, _)| *word);
+        let vectors = packed::Config::new()
+            .match_kind(packed::MatchKind::LeftmostLongest)
+            .builder()
+            .extend(words.clone())
+            .build();
+        let automaton = || AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(words);
+        let words = match vectors {
+            Some(vectors) => Words::Vectors(vectors),
+            None => Words::Automaton(automaton().expect("the words are few")),
+        };
+        Self { words, owners }
+    }
+
+    /// Where words stand, and of which rules they are.
+    fn places(&self, text: &[u8], places: &mut Vec<(usize, usize)>) {
+        match &self.words {
+            Words::Vectors(words) => {
+                let found = words.find_iter(text);
+                places.extend(found.map(|word| (word.start(), self.owners[word.pattern().as_usize()])));
+            }
+            Words::Automaton(words) => {
+                let found = words.find_iter(text);
+                places.extend(found.map(|word| (word.start(), self.owners[word.pattern().as_usize()])));
+            }
+        }
+    }
+}
+
 impl Finder {
+    /// Where words stand, from the first to the last, and of which rules they are.
+    fn places(&self, text: &[u8]) -> Vec<(usize, usize)> {
+        let mut places = Vec::new();
+        self.groups.iter().for_each(|group| group.places(text, &mut places));
+        places.sort_unstable();
+        places
+    }
+
     fn form(&self, rule: usize) -> &Regex {
         let form = || Regex::new(&format!(r"\A(?:{})", RULES[rule].form)).expect("the rules are tested");
         self.forms[rule].get_or_init(form)
@@ -72,8 +127,7 @@ impl Finder {
 /// The secrets in a text, or in JSON that holds one, in order of place. None overlaps another.
 pub fn secrets(text: &[u8]) -> Vec<Secret> {
     let mut found: Vec<Secret> = Vec::new();
-    for word in FINDER.words.find_iter(text) {
-        let (at, index) = (word.start(), FINDER.owners[word.pattern().as_usize()]);
+    for (at, index) in FINDER.places(text) {
         let rule = &RULES[index];
         let is_passed = found.last().is_some_and(|last| at < last.range.end);
         if is_passed || (rule.begins == Begins::AtWord && is_inside_word(text, at)) {

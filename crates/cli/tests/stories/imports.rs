@@ -193,6 +193,52 @@ fn turns_that_were_taken_back_are_a_branch() {
 }
 
 #[test]
+fn what_takes_back_what_an_earlier_import_read_is_a_branch_too() {
+    let line = |kind: &str, payload: Value| format!("{}\n", json!({"type": kind, "payload": payload}));
+    let said = |text: &str| {
+        let content = json!([{"type": "input_text", "text": text}]);
+        line("response_item", json!({"type": "message", "role": "user", "content": content}))
+    };
+    let meta = line("session_meta", json!({"id": "0198f3c2-7a41-7b1e-9f53-2d1f6a0c9e10"}));
+    let back = line("event_msg", json!({"type": "thread_rolled_back", "num_turns": 2}));
+    // However it is read, in one go or in several, the same follows.
+    for stages in [vec![4, 6], vec![4, 5, 6], vec![2, 3, 4, 5, 6]] {
+        let enjamb = Enjamb::new();
+        let lines = [meta.clone(), said("a"), said("b"), said("c"), back.clone(), said("d")];
+        let path = enjamb.file("rollout-1.jsonl", "");
+        for stage in stages {
+            fs::write(&path, lines[..stage].concat()).unwrap();
+            enjamb.run(&["import", &path]).done();
+            check_export(&enjamb, &path);
+        }
+        let tip = commits(&enjamb, &path).pop().unwrap();
+        let told = enjamb.run(&["materialize", &tip, "--stop", "root"]).done().out();
+        assert_eq!(told, [meta.clone(), said("a"), said("d")].concat());
+    }
+    let enjamb = Enjamb::new();
+    let path = enjamb.file("tree.jsonl", turns(0, 3));
+    enjamb.run(&["import", &path]).done();
+    let first = commits(&enjamb, &path)[0].clone();
+    fs::write(&path, turns(0, 3) + &record("user", "u9", "a0", "rather this")).unwrap();
+    enjamb.run(&["import", &path]).done();
+    let all = commits(&enjamb, &path);
+    assert_eq!((enjamb.json(&["show", &all[3]])["parent"].as_str(), all.len()), (Some(first.as_str()), 4));
+}
+
+#[test]
+fn a_report_lists_what_is_no_record_by_its_line() {
+    let enjamb = Enjamb::new();
+    let path = enjamb.file("5d1c.jsonl", turns(0, 1) + "not json\n" + &turns(1, 2) + "{\"torn\":");
+    let out = enjamb.run(&["import", &path, "--report"]).done().out();
+    check(
+        &out,
+        "imported   1 file as 2 commits, [..]\n          2 assistant\n          2 user\n\
+         [..]5d1c.jsonl:3: The line is not JSON: [..]\n\
+         [..]5d1c.jsonl:6: The last line is cut short; it is kept, and read again when it has grown.\n",
+    );
+}
+
+#[test]
 fn a_rollout_that_was_compressed_is_the_rollout_that_it_was() {
     let enjamb = Enjamb::new();
     let meta = json!({"type": "session_meta", "payload": {"id": "0198f3c2-7a41-7b1e-9f53-2d1f6a0c9e10"}});
@@ -403,7 +449,7 @@ pub fn corpus() -> Option<PathBuf> {
 fn count_types(path: &Path, counts: &mut BTreeMap<String, u64>) {
     let bytes: Vec<u8> = fs::read(path).unwrap().into_iter().map(|byte| if byte == 0 { b' ' } else { byte }).collect();
     // Half a surrogate pair is no text to this reader; to ours it is, as it is to jq.
-    let text = String::from_utf8_lossy(&bytes).replace("\\ud", "\\u0");
+    let text = String::from_utf8_lossy(&bytes).replace("\\ud", "\\u0").replace("\\uD", "\\u0");
     if path.extension().is_some_and(|extension| extension == "json") {
         let document: Value = serde_json::from_str(&text).unwrap();
         let kinds = document["messages"].as_array().into_iter().flatten().map(kind_of);

@@ -48,10 +48,11 @@ fn hashes_paths_and_ids_are_left_alone() {
 
 #[test]
 fn places_are_those_of_the_secrets() {
-    let text = ["a ", "SK", "0123456789abcdef0123456789abcdef and ", "SK", "fedcba98765432100123456789abcdef"].concat();
+    let token = ["da", "pi", "0123456789abcdef0123456789abcdef"].concat();
+    let text = format!("a {token} and {token}");
     let found = secrets(text.as_bytes());
     let places: Vec<_> = found.iter().map(|secret| (secret.rule, secret.range.start, secret.range.len())).collect();
-    assert_eq!(places, [("twilio-api-key", 2, 34), ("twilio-api-key", 41, 34)]);
+    assert_eq!(places, [("databricks-api-token", 2, 36), ("databricks-api-token", 43, 36)]);
     assert!(matches!(mask("nothing to see"), Cow::Borrowed(_)));
 }
 
@@ -60,8 +61,9 @@ fn every_rule_compiles_has_a_name_of_its_own_and_begins_with_its_words() {
     let names: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.id).collect();
     assert_eq!(names.len(), RULES.len());
     assert!((0..RULES.len()).all(|rule| !FINDER.form(rule).as_str().is_empty()));
-    let words: std::collections::BTreeSet<_> = RULES.iter().flat_map(|rule| rule.words).collect();
-    assert_eq!(words.len(), FINDER.owners.len(), "no word is of two rules");
+    let words: Vec<_> = RULES.iter().flat_map(|rule| rule.words).collect();
+    assert_eq!(words.iter().collect::<std::collections::BTreeSet<_>>().len(), words.len(), "no word is of two rules");
+    assert!(words.iter().all(|word| word.len() >= 3));
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Branches {
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
-    /// that an earlier import read are not known here, and stay.
+    /// that were read long ago are not known here, and stay.
     pub(super) fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
         let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
         let told: u64 = verbatims.filter_map(turns_taken_back).sum();
@@ -69,10 +69,6 @@ impl Branches {
         self.parents.push(parent);
         let ids = records.iter().enumerate().filter_map(|(at, record)| Some((at, record.uuid.as_deref()?)));
         self.owners.extend(ids.map(|(at, id)| (short(id), (owner, at == 0))));
-    }
-
-    pub(super) fn last(&self) -> Option<CommitId> {
-        self.commits.last().copied()
     }
 }
 

@@ -15,7 +15,7 @@ use tempfile::TempPath;
 
 use super::branches::Branches;
 use super::commit::{Delta, Origin};
-use super::cut::{Piece, pieces};
+use super::cut::{Piece, begins_turn, pieces};
 use super::group::Group;
 use super::growth::Known;
 use super::source::{KnownPart, SourceState, failed, seek};
@@ -178,8 +178,7 @@ impl FileImport {
         if let Some(tip) = self.tip {
             self.branches.learn(tip, parent, records, kind);
         }
-        let rewound = self.branches.rewound(&conversation);
-        if let Some(before) = self.branches.rolled_back(&conversation).or(rewound) {
+        if let Some(before) = self.taken_back(&conversation) {
             self.tip = before;
         }
         Ok(is_new)
@@ -327,9 +326,26 @@ impl FileImport {
         Ok(group.inline(bytes))
     }
 
-    /// Lets what goes back to a commit that is stored already be told from what follows the last.
-    pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
-        self.branches.learn(commit, self.branches.last(), records, CommitKind::Delta);
+    /// Lets what goes back to a commit that is stored already, or takes it back, be told from what follows the last.
+    pub(super) fn remember(
+        &mut self,
+        commit: CommitId,
+        parent: Option<CommitId>,
+        records: &[Record],
+        conversation: &Conversation,
+    ) {
+        let first = conversation.entries.iter().find(|entry| entry.is_message());
+        if first.is_some_and(|first| begins_turn(first, false)) {
+            self.branches.turns.push(parent);
+        }
+        self.branches.learn(commit, parent, records, CommitKind::Delta);
+        self.tip = self.taken_back(conversation).unwrap_or(Some(commit));
+    }
+
+    /// What follows, where something that was said is taken back.
+    fn taken_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
+        let rewound = self.branches.rewound(conversation);
+        self.branches.rolled_back(conversation).or(rewound)
     }
 }
 

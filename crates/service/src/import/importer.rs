@@ -332,7 +332,9 @@ impl<'s, 'p> Importer<'s, 'p> {
         for part in std::mem::take(&mut import.recall) {
             let stored = self.store.get_small(&part.artifact)?;
             if let Ok(items) = format.framing().items(&stored) {
-                import.remember(part.commit, &window::records(&items.items));
+                let parent = self.store.show(&part.commit)?.link.parent;
+                let conversation = format.understand(&items.items).conversation;
+                import.remember(part.commit, parent, &window::records(&items.items), &conversation);
             }
         }
         Ok(())
