@@ -50,6 +50,8 @@ pub mod attribute {
     pub const MESSAGE_ID: &str = "message_id";
     /// Version of the runtime that wrote the entry.
     pub const VERSION: &str = "version";
+    /// The runtime whose version that is.
+    pub const RUNTIME: &str = "runtime";
     /// The entry stood before a compaction and was carried over it: the summary does not replace it.
     pub const KEPT: &str = "kept_by_compaction";
     /// The entry repeats one from before a compaction.

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Busy,
     /// The disk or the network did not do its part.
     Unavailable,
+    /// More would be lost than the caller accepts.
+    Lossy,
     /// Stored bytes are not what they were.
     Corrupt,
     /// Our mistake.

@@ -41,6 +41,22 @@ pub(crate) struct Palette {
     pub(crate) any_id: bool,
 }
 
+/// Adapts the entries of one conversation, in order.
+pub(crate) struct Adapter {
+    palette: Palette,
+    is_blind: bool,
+    entries: usize,
+    pub(crate) ledger: Vec<Fate>,
+}
+
+impl Adapter {
+    pub(crate) fn entry(&mut self, entry: &Entry) -> Option<Entry> {
+        let index = self.entries;
+        self.entries += 1;
+        self.palette.entry(index, entry, self.is_blind, &mut self.ledger)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Own {
     All,
@@ -104,15 +120,21 @@ impl Palette {
     };
 
     pub(crate) fn encode(&self, source: &Conversation, write: impl FnOnce(&[Entry]) -> Vec<u8>) -> Encoded {
-        let mut ledger = Vec::with_capacity(source.entries.len());
-        let is_blind = self.is_blind(source);
-        let entries: Vec<Entry> = source
-            .entries
-            .iter()
-            .enumerate()
-            .filter_map(|(index, entry)| self.entry(index, entry, is_blind, &mut ledger))
-            .collect();
+        let (entries, ledger) = self.adapted(source);
         Encoded { bytes: write(&entries), ledger }
+    }
+
+    /// The entries that there is room for, and what became of each block.
+    pub(crate) fn adapted(&self, source: &Conversation) -> (Vec<Entry>, Vec<Fate>) {
+        let mut adapter = self.adapter(source);
+        let entries = source.entries.iter().filter_map(|entry| adapter.entry(entry)).collect();
+        (entries, adapter.ledger)
+    }
+
+    /// For a conversation of which at least the outline is known.
+    pub(crate) fn adapter(&self, outline: &Conversation) -> Adapter {
+        let ledger = Vec::with_capacity(outline.entries.len());
+        Adapter { palette: *self, is_blind: self.is_blind(outline), entries: 0, ledger }
     }
 
     /// True when the last compaction left a summary that only its provider can read. Whoever else goes on from there
@@ -376,7 +398,7 @@ pub(crate) fn is_plain_id(id: &str) -> bool {
 }
 
 /// An id of letters, digits, `_` and `-`. Ids that differ stay different.
-fn plain_id(id: &str) -> String {
+pub(crate) fn plain_id(id: &str) -> String {
     if is_plain_id(id) {
         return id.to_owned();
     }

@@ -19,7 +19,7 @@ use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
-use crate::position::Problem;
+use crate::problem::Problem;
 use crate::unrolled::{UnrolledLine, range_in, whole_value};
 
 pub(crate) const ID: &str = "gemini-v1";

@@ -133,6 +133,40 @@ pub(crate) fn json_or_text(text: &str) -> Json {
     }
 }
 
+/// The object with one member set, everything else as it was. A member that is new comes first.
+pub(crate) fn with_member(text: &str, key: &str, value: &str) -> String {
+    let Some(object) = Object::parse(text) else { return text.to_owned() };
+    let old = object.members().filter(|(name, _)| *name == key).last().map(|(_, old)| old);
+    match old {
+        Some(old) => spliced(text, old, value),
+        None => {
+            let start = text.find('{').unwrap_or_default() + 1;
+            let comma = if object.members().next().is_some() { "," } else { "" };
+            let key = json_text(key);
+            format!("{}{}:{value}{comma}{}", &text[..start], key.get(), &text[start..])
+        }
+    }
+}
+
+/// The object without a member.
+pub(crate) fn without_member(text: &str, key: &str) -> String {
+    let Some(object) = Object::parse(text) else { return text.to_owned() };
+    let kept = object.members().filter(|(name, _)| *name != key).map(|(name, value)| (name, json(value)));
+    Writer::new().members(kept).json().get().to_owned()
+}
+
+/// A text in which another stands in the place of a part of it.
+pub(crate) fn spliced(text: &str, part: &str, new: &str) -> String {
+    let start = part.as_ptr() as usize - text.as_ptr() as usize;
+    format!("{}{new}{}", &text[..start], &text[start + part.len()..])
+}
+
+/// Values, in an array.
+pub(crate) fn array_text<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items: Vec<&str> = items.into_iter().collect();
+    format!("[{}]", items.join(","))
+}
+
 /// Objects, one a line.
 pub(crate) fn write_lines<'j>(objects: impl IntoIterator<Item = &'j Json>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -163,6 +197,14 @@ mod tests {
     fn the_last_of_two_members_counts() {
         let object = Object::parse(r#"{"a":1,"b":null,"a":2}"#).unwrap();
         assert_eq!((object.number("a"), object.get("b"), object.get("c")), (Some(2), None, None));
+    }
+
+    #[test]
+    fn a_member_is_set_and_the_rest_stays() {
+        assert_eq!(with_member(r#"{ "a": 1, "b" : null }"#, "b", "2"), r#"{ "a": 1, "b" : 2 }"#);
+        assert_eq!(with_member(r#"{"a":1}"#, "b", "2"), r#"{"b":2,"a":1}"#);
+        assert_eq!(with_member("{}", "b", "2"), r#"{"b":2}"#);
+        assert_eq!(without_member(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
     }
 
     #[test]

@@ -26,9 +26,22 @@ pub fn numbers(kind: ErrorKind) -> Numbers {
         ErrorKind::Denied => (7, 403, false),
         ErrorKind::Unavailable => (8, 503, true),
         ErrorKind::Busy => (9, 503, true),
+        ErrorKind::Lossy => (11, 422, false),
         ErrorKind::Internal => (70, 500, false),
     };
     Numbers { exit, status, retryable }
+}
+
+/// The HTTP status of a failure: that of its kind, unless HTTP has a better one for this very code.
+pub fn status(error: &ServiceError) -> u16 {
+    match error.code() {
+        "ref-moved" => 412,
+        "too-large" | "frame-too-large" => 413,
+        "bad-range" => 416,
+        "hash-mismatch" | "idempotency-key-reused" | "bad-idempotency-key" | "malformed-delta" => 422,
+        "storage-full" => 507,
+        _ => numbers(error.kind()).status,
+    }
 }
 
 /// A failure as a document.
@@ -39,10 +52,10 @@ pub fn problem(error: &ServiceError) -> Value {
         Outcome::Indeterminate => "indeterminate",
     };
     let mut problem = json!({
-        "type": format!("https://enjamb.dev/errors/{}", error.code()),
+        "type": type_of(error.code()),
         "code": error.code(),
         "title": error.to_string(),
-        "status": numbers.status,
+        "status": status(error),
         "exit": numbers.exit,
         "retryable": numbers.retryable,
         "outcome": outcome,
@@ -54,6 +67,11 @@ pub fn problem(error: &ServiceError) -> Value {
         problem["help"] = help.into();
     }
     problem
+}
+
+/// The address that stands for a code.
+pub fn type_of(code: &str) -> String {
+    format!("https://enjamb.dev/errors/{code}")
 }
 
 #[cfg(test)]

@@ -150,8 +150,22 @@ impl Store {
 
     /// Up to `limit` artifacts whose ids begin with `prefix`, in the order of their ids.
     pub fn artifacts(&self, prefix: Option<&IdPrefix>, limit: usize) -> Result<Vec<ArtifactView>> {
+        self.artifacts_after(prefix, None, limit)
+    }
+
+    /// As [`Store::artifacts`], going on after one.
+    pub fn artifacts_after(
+        &self,
+        prefix: Option<&IdPrefix>,
+        after: Option<&ArtifactId>,
+        limit: usize,
+    ) -> Result<Vec<ArtifactView>> {
         let (low, high) = prefix.map_or_else(|| (vec![0; 32], vec![0xff; 32]), IdPrefix::bounds);
-        let found = self.ledger.artifacts(&low, &high, limit)?;
+        let from = after.map_or(low.clone(), |id| low.max(id.digest().as_bytes().to_vec()));
+        // The one that is gone on after may be found again.
+        let mut found = self.ledger.artifacts(&from, &high, limit.saturating_add(usize::from(after.is_some())))?;
+        found.retain(|artifact| Some(&artifact.id) != after);
+        found.truncate(limit);
         self.views(found)
     }
 

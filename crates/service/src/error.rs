@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::ThreadError;
+use crate::{ResumeError, ThreadError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -42,6 +42,8 @@ pub enum ServiceError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     #[error(transparent)]
+    Resume(#[from] ResumeError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -70,6 +72,7 @@ impl ServiceError {
                 ErrorKind::Invalid
             }
             Self::Thread(error) => error.kind(),
+            Self::Resume(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -102,6 +105,7 @@ impl ServiceError {
             Self::DigestMismatch { .. } => "hash-mismatch",
             Self::NameMoved { .. } => "ref-moved",
             Self::Thread(error) => error.code(),
+            Self::Resume(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
@@ -141,8 +145,12 @@ impl ServiceError {
             }
             Self::Unknown { what: "source" | "session", .. } => Some("enjamb streams --kind source --all".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
+            Self::Unknown { what: "context", .. } => {
+                Some("enjamb resolve PRINCIPAL --at TIME    or set ENJAMB_CONTEXT_ID where the agent runs".into())
+            }
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
             Self::Thread(error) => error.help(),
+            Self::Resume(error) => error.help(),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))

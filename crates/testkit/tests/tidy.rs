@@ -37,7 +37,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("crates/formats", &["core"]),
     ("crates/ledger", &["core"]),
     ("crates/service", &["core", "formats", "ledger"]),
-    ("crates/server", &["core", "formats", "service"]),
+    ("crates/server", &["core", "formats", "ledger", "service"]),
     ("crates/cli", &["core", "formats", "ledger", "service", "server"]),
     ("crates/testkit", &["core", "formats", "ledger", "service", "server", "cli"]),
     ("xtask", &[]),

@@ -32,9 +32,9 @@ pub(super) fn run(bench: &Bench) -> Result<(), Problem> {
     Ok(())
 }
 
-struct Peak {
-    mib: f64,
-    seconds: f64,
+pub(super) struct Peak {
+    pub(super) mib: f64,
+    pub(super) seconds: f64,
 }
 
 fn round(bench: &Bench) -> Result<Vec<(&'static str, Peak)>, Problem> {
@@ -54,7 +54,7 @@ fn round(bench: &Bench) -> Result<Vec<(&'static str, Peak)>, Problem> {
 }
 
 /// Runs a command to its end and keeps an eye on its memory.
-fn watched(command: &mut Command) -> Result<Peak, Problem> {
+pub(super) fn watched(command: &mut Command) -> Result<Peak, Problem> {
     let began = Instant::now();
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = quiet.spawn().map_err(|cause| format!("enjamb could not be started: {cause}"))?;

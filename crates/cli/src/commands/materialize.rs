@@ -55,7 +55,7 @@ impl Materialize {
     }
 }
 
-fn parse_stop(store: &Store, text: &str) -> Result<Stop> {
+pub(super) fn parse_stop(store: &Store, text: &str) -> Result<Stop> {
     match text {
         "compaction" => Ok(Stop::Compaction),
         "root" => Ok(Stop::Root),

@@ -485,11 +485,11 @@ fn real_transcripts_come_back_and_their_records_are_counted() {
     // Without optimisation the largest take minutes: they are read when the build is fast, or when asked for.
     let takes_all = !cfg!(debug_assertions) || std::env::var_os("ENJAMB_CORPUS").is_some();
     files.retain(|_, (bytes, _)| takes_all || bytes.len() < 300_000);
-    // One that was cut in the middle of a line, and one that is prose, are not counted the same by two readers.
+    // What is prose, or was damaged so that this reader refuses what ours does not, is given back but not counted here.
     let is_sound = |path: &Path| {
-        let head = fs::read(path).unwrap();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        head.starts_with(b"{") && !(name.starts_with("derived-") && name.contains("utf8"))
+        let is_odd = name.starts_with("derived-") && ["utf8", "bigint"].iter().any(|word| name.contains(word));
+        fs::read(path).unwrap().starts_with(b"{") && !is_odd
     };
     files.keys().filter(|path| is_sound(path)).for_each(|path| count_types(path, &mut counts));
     let sound: Vec<&str> = files.keys().filter(|path| is_sound(path)).map(|path| path.to_str().unwrap()).collect();

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{Content, Item, Items, Piece, Weight};
-use crate::position::{Position, Problem};
+use crate::position::Position;
+use crate::problem::{Code, Problem};
 
 pub(super) fn items(bytes: &[u8]) -> Items<'_> {
     let mut found = Items::default();
@@ -122,7 +123,7 @@ impl<'a> Line<'a> {
 
     fn damaged(&self, found: &mut Items<'a>, sound: &[u8], offset: usize, what: &str) {
         let at = self.at(self.start + offset_in(self.bytes, sound) + offset);
-        found.damage.add(|| Problem::warning("damaged-line", at, format!("The line {what}.")));
+        found.damage.add(|| Problem::warning(Code::DamagedLine, at, format!("The line {what}.")));
     }
 
     fn at(&self, offset: usize) -> Position {

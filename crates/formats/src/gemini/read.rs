@@ -10,7 +10,8 @@ use crate::anthropic::{acting, verbatim};
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::{self, Object};
-use crate::position::{Position, Problem};
+use crate::position::Position;
+use crate::problem::{Code, Problem};
 
 /// What the id of a message begins with that stands for all before it, where we wrote it.
 pub(super) const COMPACTION: &str = "compaction-";
@@ -42,7 +43,7 @@ pub(super) fn ignored(reading: &Reading) -> Vec<Problem> {
     };
     let left_out = reading.placed().filter(|(_, entry)| is_left_out(entry));
     let problem =
-        |at| Problem::warning("prompt-ignored", at, "A prompt that begins with / or ? is not taken up again.");
+        |at| Problem::warning(Code::PromptIgnored, at, "A prompt that begins with / or ? is not taken up again.");
     left_out.map(|(at, _)| problem(at)).collect()
 }
 

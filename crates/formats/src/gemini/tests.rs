@@ -90,7 +90,7 @@ fn what_was_typed_for_the_program_is_no_prompt() {
         read(&[r#"{"id":"a","type":"user","content":"/compress"}"#, r#"{"id":"b","type":"user","content":"go"}"#]);
     assert_eq!(found.first_prompt().as_deref(), Some("go"));
     let problems = Gemini.validate(br#"{"id":"a","type":"user","content":"/compress"}"#);
-    assert_eq!(problems[0].code, "prompt-ignored");
+    assert_eq!(problems[0].code.as_str(), "prompt-ignored");
 }
 
 #[test]

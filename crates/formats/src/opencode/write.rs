@@ -51,6 +51,12 @@ enum Part {
     Tool(ToolCall, Option<ToolResult>),
 }
 
+impl Part {
+    fn is_result(&self) -> bool {
+        matches!(self, Self::Block(Block::ToolResult(_)))
+    }
+}
+
 #[derive(Default)]
 struct Writing {
     session: String,
@@ -86,12 +92,25 @@ impl Writing {
                 Block::Verbatim(record) if is_record(record) => self.lines.extend(raw(record).map(Line::Written)),
                 Block::Compaction { summary } => self.compaction(entry, summary),
                 Block::ToolResult(result) if self.answer(result, &mut parts) => {}
-                Block::ToolCall(call) => parts.push(Part::Tool(call.clone(), None)),
-                other => parts.push(Part::Block(other.clone())),
+                Block::ToolCall(call) => self.part_of(entry, Part::Tool(call.clone(), None), &mut parts),
+                other => self.part_of(entry, Part::Block(other.clone()), &mut parts),
             }
         }
-        if !parts.is_empty() {
-            self.message(entry, entry.role, parts, false);
+        self.end_message(entry, parts);
+    }
+
+    /// Adds a part to the message. A result whose call is nowhere stands in a message of its own.
+    fn part_of(&mut self, entry: &Entry, part: Part, parts: &mut Vec<Part>) {
+        if parts.last().is_some_and(|last| last.is_result() != part.is_result()) {
+            self.end_message(entry, std::mem::take(parts));
+        }
+        parts.push(part);
+    }
+
+    fn end_message(&mut self, entry: &Entry, parts: Vec<Part>) {
+        if let Some(last) = parts.last() {
+            let role = if last.is_result() { Role::Tool } else { entry.role };
+            self.message(entry, role, parts, false);
         }
     }
 

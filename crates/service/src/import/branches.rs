@@ -16,6 +16,8 @@ pub(super) struct Branches {
     parents: Vec<Option<CommitId>>,
     /// By the first half of the digest of a record's id: which of them holds it, and whether nothing stands before it.
     owners: HashMap<u64, (usize, bool)>,
+    /// The last commit that holds any. What a runtime notes between turns has no place in the conversation.
+    last_owner: usize,
     /// What each turn of this read followed, where it was not rolled back.
     pub turns: Vec<Option<CommitId>>,
     /// Commits before this one were compacted; what a compaction carried over does not go back to them.
@@ -30,8 +32,7 @@ impl Branches {
             return None;
         }
         let (owner, _) = *self.owners.get(&short(first.parent_id.as_deref()?))?;
-        let is_last = owner + 1 == self.commits.len();
-        (!is_last && owner >= self.reset).then(|| self.commits[owner])
+        (owner != self.last_owner && owner >= self.reset).then(|| self.commits[owner])
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
@@ -67,8 +68,12 @@ impl Branches {
         let owner = self.commits.len();
         self.commits.push(tip);
         self.parents.push(parent);
-        let ids = records.iter().enumerate().filter_map(|(at, record)| Some((at, record.uuid.as_deref()?)));
-        self.owners.extend(ids.map(|(at, id)| (short(id), (owner, at == 0))));
+        for (at, record) in records.iter().enumerate() {
+            if let Some(id) = record.uuid.as_deref() {
+                self.owners.insert(short(id), (owner, at == 0));
+                self.last_owner = owner;
+            }
+        }
     }
 }
 

@@ -21,13 +21,15 @@ mod source;
 mod things;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
 use enjamb_core::redact::Redacted;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub(crate) use places::{named_files, transcript_at};
+pub(crate) use source::stream_of;
 pub use source::{KnownPart, SourceState};
 
 use self::commit::Origin;
@@ -114,6 +116,9 @@ impl Store {
         progress: &mut ImportProgress<'_>,
     ) -> Result<Imported> {
         let mut importer = Importer::new(self, options, progress);
+        // A file that is named twice is read once.
+        let mut queued = HashSet::new();
+        let files = files.into_iter().filter(|file| queued.insert(file.path.clone())).collect();
         importer.queue_all(files)?;
         importer.run()?;
         Ok(importer.report)

@@ -29,7 +29,7 @@ impl Runtime {
     }
 
     /// What commits of its transcripts say they are in. Formats that no module reads are kept all the same.
-    pub(super) const fn format(self) -> &'static str {
+    pub const fn format(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
@@ -37,6 +37,11 @@ impl Runtime {
             Self::OpenCode => "opencode-v1",
             Self::Other => "generic-v1",
         }
+    }
+
+    /// Whose transcripts are in a format.
+    pub fn of_format(format: &str) -> Option<Self> {
+        Self::ALL.into_iter().filter(|runtime| *runtime != Self::Other).find(|runtime| runtime.format() == format)
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
@@ -175,6 +180,23 @@ pub fn files_in(path: &Path) -> std::io::Result<Vec<SourceFile>> {
         }
     });
     Ok(found)
+}
+
+/// A transcript that an event names, and what its runtime keeps beside it. Nothing, where it is not there yet or is no
+/// transcript by its name.
+pub(crate) fn named_files(runtime: Runtime, path: &Path) -> Vec<SourceFile> {
+    let mut found: Vec<_> = transcript_at(runtime, path).into_iter().collect();
+    if runtime == Runtime::ClaudeCode && path.extension().is_some_and(|extension| extension == "jsonl") {
+        found.extend(Place { runtime, dir: path.with_extension("") }.files());
+    }
+    found
+}
+
+/// The file at a path, if it is there and a transcript by its name.
+pub(crate) fn transcript_at(runtime: Runtime, path: &Path) -> Option<SourceFile> {
+    let is_named_so = path.is_absolute() && is_transcript(runtime, path);
+    let meta = fs::metadata(path).ok().filter(|meta| is_named_so && meta.is_file())?;
+    Some(found_file(path, runtime, &meta))
 }
 
 fn found_file(path: &Path, runtime: Runtime, meta: &fs::Metadata) -> SourceFile {

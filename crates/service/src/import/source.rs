@@ -43,7 +43,7 @@ pub(super) struct Matched {
 }
 
 /// The stream of a file: its path, or where that is no name for a stream, its digest.
-pub(super) fn stream_of(path: &str) -> StreamId {
+pub(crate) fn stream_of(path: &str) -> StreamId {
     StreamId::new(StreamKind::Source, path).unwrap_or_else(|_| StreamId {
         kind: StreamKind::Source,
         id: format!("~{}", Digest::of(path.as_bytes()).to_hex()),

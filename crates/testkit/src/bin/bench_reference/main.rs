@@ -1,6 +1,7 @@
 //! What `cargo xtask bench` measures our binary against, and what it feeds to both. The last line of each reference is
 //! JSON with `seconds`, `n` and latencies, as `enjamb bench` prints it.
 
+mod large;
 mod material;
 mod raw;
 mod sqlite;
@@ -19,7 +20,10 @@ bench_reference group DIR N BYTES WRITERS        the same from many threads, one
 bench_reference sqlite DIR FRAMES N WRITERS      SQLite, WAL, synchronous=FULL, a connection per writer
 bench_reference deltas FILE COUNT BYTES          deltas, each after its length as u32 little-endian
 bench_reference transcripts DIR BYTES            sessions of JSON lines, some values repeated
-bench_reference artifact FILE BYTES              one large file";
+bench_reference artifact FILE BYTES              one large file
+bench_reference session FILE BYTES               one session of JSON lines
+bench_reference line FILE BYTES                  a session of one line
+bench_reference rollout FILE IMAGES BYTES TIMES  a rollout that tells its images that many times";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +51,11 @@ fn run(words: &[&str]) -> Result<String, Problem> {
         }
         ["deltas", file, count, bytes] => material::write_deltas(Path::new(file), count.parse()?, bytes.parse()?),
         ["transcripts", dir, bytes] => material::write_transcripts(&fresh(dir)?, bytes.parse()?),
+        ["session", file, bytes] => large::write_session(Path::new(file), bytes.parse()?),
+        ["line", file, bytes] => large::write_line(Path::new(file), bytes.parse()?),
+        ["rollout", file, images, bytes, times] => {
+            large::write_rollout(Path::new(file), images.parse()?, bytes.parse()?, times.parse()?)
+        }
         ["artifact", file, bytes] => material::write_artifact(Path::new(file), bytes.parse()?),
         _ => Err(USAGE.into()),
     }

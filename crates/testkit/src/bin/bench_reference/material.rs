@@ -75,14 +75,14 @@ pub(crate) fn write_artifact(path: &Path, bytes: usize) -> Result<String, Proble
 }
 
 /// Writes text like code: short runs of known lines, with names and numbers that occur once.
-struct Writer {
+pub(crate) struct Writer {
     words: Vec<String>,
     lines: Vec<String>,
     shared: HashMap<u64, String>,
 }
 
 impl Writer {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut dice = Dice::new("pool", 0);
         let words: Vec<String> = (0..6_000).map(|_| dice.word()).collect();
         let lines = (0..LINES_IN_POOL).map(|_| line(&mut dice, &words)).collect();
@@ -126,7 +126,7 @@ impl Writer {
     }
 
     /// The JSON lines of a session.
-    fn session(&mut self, number: u64) -> Vec<u8> {
+    pub(crate) fn session(&mut self, number: u64) -> Vec<u8> {
         let mut dice = Dice::new("session", number);
         let id = dice.hex(32);
         let lines = dice.log_normal(400_f64.ln(), 0.5).max(40.0) as u64;
@@ -200,17 +200,17 @@ fn line(dice: &mut Dice, words: &[String]) -> String {
 }
 
 /// SplitMix64: small, and the same everywhere.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn new(what: &str, number: u64) -> Self {
+    pub(crate) fn new(what: &str, number: u64) -> Self {
         let mixed = what.bytes().fold(SEED, |mixed, byte| mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte));
         let mut dice = Self(mixed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         dice.next();
         dice
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

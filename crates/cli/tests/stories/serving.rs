@@ -1,0 +1,122 @@
+//! A server as a person starts it, and tokens as they are made and taken away.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use crate::expect::{check, check_json};
+use crate::runner::{Enjamb, finish};
+
+/// A server that runs, and where.
+struct Serving {
+    child: Child,
+    told: Value,
+}
+
+impl Serving {
+    fn begin(enjamb: &Enjamb) -> Self {
+        let mut child = enjamb.command(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().expect("it starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("it says where it listens");
+        Self { child, told: serde_json::from_str(&line).expect("a document") }
+    }
+
+    fn get(&self, path: &str, token: &str) -> (u16, String) {
+        let address = self.told["url"].as_str().and_then(|url| url.strip_prefix("http://")).expect("an address");
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it is answered");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, answer)
+    }
+
+    /// Asks it to end, as a person does, and waits until it has.
+    fn end(self) -> crate::runner::Answer {
+        Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().expect("a signal");
+        finish(self.child)
+    }
+}
+
+#[test]
+fn a_server_says_where_it_is_and_ends_when_told() {
+    let enjamb = Enjamb::new();
+    let serving = Serving::begin(&enjamb);
+    check_json(
+        &serving.told,
+        &json!({
+            "schema": "enjamb.cli.serve/1", "url": "http://127.0.0.1:[..]", "api": "http://127.0.0.1:[..]/v1",
+            "socket": "[..]/store/sock", "token": "[..]/store/token", "store": "[..]/store", "check": false,
+        }),
+    );
+    let token = std::fs::read_to_string(enjamb.store().join("token")).unwrap();
+    assert_eq!(serving.get("/v1/status", token.trim()).0, 200);
+    let second = enjamb.run(&["serve", "--listen", "127.0.0.1:0"]).exits(2);
+    check(
+        &second.err(),
+        "error: another server has the store: it listens on [..]/store/sock\nhelp:  end that server first, or use it\n",
+    );
+    enjamb.append("note/n", r#"{"type":"x"}"#);
+    assert!(
+        serving.get("/v1/streams/note/n", token.trim()).1.contains("\"frames\":1"),
+        "commands and server share the store"
+    );
+    let ended = serving.end().done();
+    assert_eq!(ended.err(), "");
+    assert!(!enjamb.store().join("sock").exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_server_is_not_opened_to_others_by_accident() {
+    let enjamb = Enjamb::with_store();
+    let refused = enjamb.run(&["serve", "--listen", "0.0.0.0:0"]).exits(2);
+    assert!(refused.err().starts_with("error: 0.0.0.0:0 is reachable from other machines"), "{}", refused.err());
+    let bad = enjamb.file("not-a-key.pem", "nothing");
+    let refused = enjamb.run(&["serve", "--listen", "0.0.0.0:0", "--tls-cert", &bad, "--tls-key", &bad]).exits(2);
+    assert!(refused.err().contains("not-a-key.pem"), "{}", refused.err());
+    let told = enjamb.run(&["serve", "--listen", "127.0.0.1:0", "--check"]).done();
+    check(
+        &told.out(),
+        "
+enjamb [..]  store [..]/store
+  api    http://127.0.0.1:[..]/v1    openapi http://127.0.0.1:[..]/v1/openapi.json    docs http://127.0.0.1:[..]/docs
+  unix   [..]/store/sock
+  token  [..]/store/token
+✓ all is there to serve
+",
+    );
+}
+
+#[test]
+fn tokens_are_made_listed_used_and_taken_away() {
+    let enjamb = Enjamb::with_store();
+    let made = enjamb.run(&["token", "create", "--scope", "read", "--principal", "bot", "--expires", "1h"]).done();
+    let token = made.line();
+    assert!(token.starts_with("enj_") && token.len() == 68, "{token}");
+    let listed = enjamb.json(&["token", "list"]);
+    let id = listed["tokens"][0]["id"].as_str().unwrap().to_owned();
+    check_json(
+        &listed["tokens"][0],
+        &json!({
+            "id": "[..]", "scopes": ["read"], "principal": "bot", "namespace": null, "created_at": "[..]Z",
+            "expires_at": "[..]Z",
+        }),
+    );
+    check(&enjamb.run(&["token", "list"]).done().out(), &format!("{id}\tread\tbot\t-\t[..]Z\n"));
+    let serving = Serving::begin(&enjamb);
+    assert_eq!(serving.get("/v1/status", &token).0, 200);
+    check(&enjamb.run(&["token", "revoke", &id[..6]]).done().out(), &format!("revoked {id}\n"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(serving.get("/v1/status", &token).0, 401);
+    serving.end().done();
+    check(&enjamb.run(&["token", "revoke", &id]).exits(3).err(), &format!("error: no token {id}\n"));
+    let refused = enjamb.run(&["token", "create", "--scope", "everything"]).exits(2);
+    check(&refused.err(), "error: \"everything\" is no scope: expected read, append or admin\n");
+    let refused = enjamb.run(&["token", "create", "--scope", "read", "--namespace", "../x"]).exits(2);
+    assert!(refused.err().contains("is no name for a namespace"), "{}", refused.err());
+}

@@ -1,0 +1,9 @@
+//! Who asks: tokens, what they allow, and whose name their holders act in.
+
+mod caller;
+mod secret;
+mod tokens;
+
+pub use caller::{Caller, Via};
+pub use secret::Secret;
+pub use tokens::{NewToken, TokenError, TokenView, Tokens};

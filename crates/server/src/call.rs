@@ -1,0 +1,152 @@
+//! One request on its way to an operation, and what the operation replies.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+
+use enjamb_core::{StreamId, Timestamp};
+use enjamb_service::{Actor, ServiceError, Store};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::auth::Caller;
+use crate::metrics::Metrics;
+use crate::problem::{Problem, Result};
+use crate::space::Space;
+
+/// What an operation is given. Operations block; the server runs them on threads of their own.
+pub struct Call {
+    pub space: Arc<Space>,
+    pub caller: Caller,
+    /// Parameters of the path, the query and a JSON body, in one object.
+    pub params: Map<String, Value>,
+    pub headers: CallHeaders,
+    /// What the server has counted so far.
+    pub metrics: Arc<Metrics>,
+    body: Mutex<Option<Box<dyn Read + Send>>>,
+}
+
+/// The headers that operations look at.
+#[derive(Clone, Debug, Default)]
+pub struct CallHeaders {
+    pub idempotency_key: Option<String>,
+    pub if_match: Option<String>,
+    pub if_none_match: Option<String>,
+    pub range: Option<String>,
+    pub last_event_id: Option<String>,
+    pub content_type: Option<String>,
+    pub accept: Option<String>,
+    /// Who says that it is asking, and through what.
+    pub actor: Option<String>,
+    pub origin: Option<String>,
+}
+
+impl Call {
+    pub fn new(space: Arc<Space>, caller: Caller, params: Map<String, Value>) -> Self {
+        let (headers, metrics) = (CallHeaders::default(), Arc::default());
+        Self { space, caller, params, headers, metrics, body: Mutex::new(None) }
+    }
+
+    #[must_use]
+    pub fn with_body(self, body: Box<dyn Read + Send>) -> Self {
+        Self { body: Mutex::new(Some(body)), ..self }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.space.store
+    }
+
+    /// The body, once.
+    pub fn take_body(&self) -> Box<dyn Read + Send> {
+        let body = self.body.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        body.unwrap_or_else(|| Box::new(io::empty()))
+    }
+
+    /// Who acts, as frames record it. A token that belongs to a principal speaks for nobody else.
+    pub fn actor(&self) -> Actor {
+        self.caller.actor(self.headers.actor.as_deref(), self.headers.origin.as_deref())
+    }
+
+    /// As [`Call::actor`], for routes on which the body names who acts.
+    pub fn actor_or(&self, actor: Option<&str>, origin: Option<&str>) -> Actor {
+        let or = |given: Option<&str>, header: &Option<String>| {
+            given.filter(|text| !text.is_empty()).map(str::to_owned).or_else(|| header.clone())
+        };
+        let (actor, origin) = (or(actor, &self.headers.actor), or(origin, &self.headers.origin));
+        self.caller.actor(actor.as_deref(), origin.as_deref())
+    }
+
+    pub fn thread(&self, text: &str) -> Result<StreamId> {
+        Ok(self.store().resolve_thread(text)?)
+    }
+}
+
+/// Writes bytes of an answer, as many at a time as it likes.
+pub type Output<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+
+/// Bytes of an answer that are made while they are sent.
+pub type Source = Box<dyn FnOnce(&mut Output<'_>) -> Result<()> + Send>;
+
+/// What an operation replies.
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: ReplyBody,
+}
+
+pub enum ReplyBody {
+    Nothing,
+    Json(Value),
+    Text {
+        kind: &'static str,
+        text: String,
+    },
+    /// Bytes, and how many if that is known.
+    Bytes {
+        len: Option<u64>,
+        source: Source,
+    },
+    Events(crate::sse::Follow),
+}
+
+impl Reply {
+    /// An answer as a JSON document.
+    pub fn json(status: u16, value: &impl Serialize) -> Self {
+        let value = serde_json::to_value(value).expect("answers are made of texts, numbers and lists");
+        Self { status, headers: Vec::new(), body: ReplyBody::Json(value) }
+    }
+
+    pub fn text(kind: &'static str, text: impl Into<String>) -> Self {
+        Self { status: 200, headers: Vec::new(), body: ReplyBody::Text { kind, text: text.into() } }
+    }
+
+    pub fn nothing(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: ReplyBody::Nothing }
+    }
+
+    pub fn bytes(status: u16, len: Option<u64>, source: Source) -> Self {
+        Self { status, headers: Vec::new(), body: ReplyBody::Bytes { len, source } }
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// What never changes may be kept by whoever asked for it.
+    #[must_use]
+    pub fn immutable(self, etag: &str) -> Self {
+        self.header("etag", format!("\"{etag}\"")).header("cache-control", "private, max-age=31536000, immutable")
+    }
+}
+
+/// Reads a time that a request gives.
+pub fn time(pointer: &str, text: &str) -> Result<Timestamp> {
+    text.parse()
+        .map_err(|error: enjamb_core::ParseTimestampError| Problem::schema(format!("/{pointer}"), error.to_string()))
+}
+
+/// A value of a request that is none of those there are.
+pub fn invalid(what: &'static str, text: &str, expected: &'static str) -> Problem {
+    ServiceError::Invalid { what, text: text.to_owned(), expected }.into()
+}

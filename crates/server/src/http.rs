@@ -1,0 +1,488 @@
+//! HTTP: from the table of routes to a router, and from a request to a call and back.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::app::{App, Peer, now_ms};
+use crate::audit::Entry;
+use crate::auth::Caller;
+use crate::body::{PIECES, Reading, Receiving, pass_on};
+use crate::call::{Call, CallHeaders, Reply, ReplyBody, Source};
+use crate::limit::{Held, Slot};
+use crate::problem::{Problem, Result};
+use crate::route::{Gives, Method, Route, Takes};
+use crate::space::Space;
+use crate::sse::{Follow, Follower};
+use crate::{docs, input, ops};
+
+/// Bytes of a request's address, and of its headers.
+const URL_BYTES_MAX: usize = 8 << 10;
+const HEADER_BYTES_MAX: usize = 16 << 10;
+const NOTHING_RUNS: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// The router of a server.
+pub fn router(app: &Arc<App>) -> Router {
+    let mut by_path: Vec<(&'static str, MethodRouter)> = Vec::new();
+    for route in ops::routes() {
+        let route = Arc::new(Served { properties: route.properties(), route });
+        let (app, filter, path) = (app.clone(), filter(route.route.method), route.route.path);
+        let handler = on(filter, move |request: Request| handle(app.clone(), route.clone(), request));
+        match by_path.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, methods)) => *methods = std::mem::take(methods).merge(handler),
+            None => by_path.push((path, handler)),
+        }
+    }
+    let mut router = Router::new();
+    for (path, methods) in by_path {
+        router = router.route(path, methods);
+    }
+    let gate = app.clone();
+    router
+        .fallback(async |request: Request| answer_problem(&no_route(), Some(request.uri().path())))
+        .method_not_allowed_fallback(async |request: Request| answer_problem(&no_method(), Some(request.uri().path())))
+        .layer(middleware::from_fn(move |request, next| guard(gate.clone(), request, next)))
+}
+
+/// A route and what is asked of it often.
+struct Served {
+    route: Route,
+    properties: Vec<(String, Value)>,
+}
+
+fn filter(method: Method) -> MethodFilter {
+    match method {
+        Method::Get => MethodFilter::GET,
+        Method::Post => MethodFilter::POST,
+        Method::Put => MethodFilter::PUT,
+        Method::Patch => MethodFilter::PATCH,
+        Method::Delete => MethodFilter::DELETE,
+    }
+}
+
+fn no_route() -> Problem {
+    Problem::new(404, "no-such-route", "there is nothing here").help("/docs lists what there is")
+}
+
+fn no_method() -> Problem {
+    Problem::new(405, "method-not-allowed", "that cannot be done here").help("/docs lists what can")
+}
+
+/// Looks at every request before it is routed, and sees to the headers of every answer.
+async fn guard(app: Arc<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let mut response = match check(&app, &request) {
+        Ok(()) => next.run(request).await,
+        // Who is sent away is not told what they asked for.
+        Err(problem) => answer_problem(&problem, Some(path.as_str()).filter(|_| problem.status != 403)),
+    };
+    let headers = response.headers_mut();
+    let policy = if path == "/docs" { docs::POLICY } else { NOTHING_RUNS };
+    for (name, value) in [
+        ("content-security-policy", policy),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn check(app: &App, request: &Request) -> Result<()> {
+    app.gate.check(request.headers())?;
+    if request.uri().to_string().len() > URL_BYTES_MAX {
+        return Err(Problem::new(414, "url-too-long", format!("the address has more than {URL_BYTES_MAX} bytes")));
+    }
+    let bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    if bytes > HEADER_BYTES_MAX {
+        return Err(Problem::new(
+            431,
+            "headers-too-large",
+            format!("the headers have more than {HEADER_BYTES_MAX} bytes"),
+        ));
+    }
+    let both = request.headers().contains_key(header::CONTENT_LENGTH)
+        && request.headers().contains_key(header::TRANSFER_ENCODING);
+    if both {
+        return Err(Problem::new(400, "bad-request", "a body has a length or is chunked, not both")
+            .header("connection", "close"));
+    }
+    if *app.ending.borrow() { Err(Problem::shutting_down()) } else { Ok(()) }
+}
+
+async fn handle(app: Arc<App>, served: Arc<Served>, request: Request) -> Response {
+    let started = Instant::now();
+    let path = request.uri().path().to_owned();
+    let request_id = request_id();
+    let mut response = match respond(&app, &served, request, &request_id).await {
+        Ok(response) => response,
+        Err(problem) if served.route.seed => bare(problem.status),
+        Err(problem) => answer_problem(&problem.with("request_id", request_id.as_str()), Some(&path)),
+    };
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert("x-request-id", value);
+    }
+    app.metrics.note(served.route.operation, status, took);
+    let operation = served.route.operation;
+    tracing::info!(request_id, operation, path, status, took_us = took.as_micros() as u64, "request");
+    response
+}
+
+/// A name for a request, to find it in the logs by.
+fn request_id() -> String {
+    let mut bytes = [0; 8];
+    // Without random bytes requests merely share a name.
+    let _ = getrandom::fill(&mut bytes);
+    format!("req-{:016x}", u64::from_be_bytes(bytes))
+}
+
+async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request_id: &str) -> Result<Response> {
+    let route = &served.route;
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Network);
+    let caller = app.caller(&parts.headers, peer);
+    app.admit(&caller, route)?;
+    check_media(route, &parts.headers)?;
+    let mut params = path_params(&mut parts).await?;
+    let query = input::query(parts.uri.query().unwrap_or_default(), &served.properties)?;
+    add(&mut params, query)?;
+    let slot = slot(app, &caller, route)?;
+    let headers = call_headers(&parts.headers)?;
+    if headers.idempotency_key.is_some() && route.writes() && !takes_key(route) {
+        let title = format!("{} takes no Idempotency-Key", route.operation);
+        return Err(Problem::new(422, "idempotency-unsupported", title));
+    }
+    let reader = take_body(app, route, body, &parts.headers, &mut params).await?;
+    let space = space_of(app, &caller).await?;
+    let mut call = Call::new(space.clone(), caller.clone(), params);
+    (call.headers, call.metrics) = (headers, app.metrics.clone());
+    let call = match reader {
+        Some(reader) => call.with_body(Box::new(reader)),
+        None => call,
+    };
+    let entry = entry(&caller, route, &parts, request_id);
+    let reply = run(app, served.clone(), call, entry).await?;
+    let is_head = parts.method == HttpMethod::HEAD;
+    answer(app, space, &caller, reply, slot, is_head).await
+}
+
+/// Operations whose records carry the key, so that it holds across restarts.
+fn takes_key(route: &Route) -> bool {
+    matches!(route.operation, "append" | "append_any" | "post" | "seed_post")
+}
+
+async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
+    if caller.namespace.is_none() {
+        return Ok(app.spaces.main().clone());
+    }
+    let (app, namespace) = (app.clone(), caller.namespace.clone());
+    Ok(joined(spawn_blocking(move || app.spaces.of(namespace.as_deref())).await)??)
+}
+
+/// Runs an operation on a thread of its own, and tells of it.
+async fn run(app: &Arc<App>, served: Arc<Served>, call: Call, entry: Option<Entry>) -> Result<Reply> {
+    let permit = permit(app).await?;
+    let ran = spawn_blocking(move || {
+        let _permit = permit;
+        let ran = served.route.run(&call);
+        if served.route.writes() {
+            call.space.hub.wake();
+        }
+        if let Some(mut entry) = entry {
+            entry.status = ran.as_ref().map_or_else(|problem| problem.status, |reply| reply.status);
+            call.space.audit.note(entry);
+        }
+        ran
+    });
+    joined(ran.await)?
+}
+
+async fn permit(app: &Arc<App>) -> Result<OwnedSemaphorePermit> {
+    let busy = || Problem::new(503, "busy", "too much is going on: try again").header("retry-after", "1");
+    let waited = timeout(app.patience.queue, app.running.clone().acquire_owned()).await;
+    waited.map_err(|_| busy())?.map_err(|_| Problem::shutting_down())
+}
+
+/// What a thread came back with. One that panicked is our mistake, and the request's alone.
+fn joined<T>(joined: std::result::Result<T, tokio::task::JoinError>) -> Result<T> {
+    joined.map_err(|error| {
+        tracing::error!(%error, "an operation panicked");
+        Problem::new(500, "internal", "the server made a mistake: its log says more")
+    })
+}
+
+/// What is told of a request in the audit stream: what others write, and what they read of artifacts and packs.
+fn entry(caller: &Caller, route: &Route, parts: &Parts, request_id: &str) -> Option<Entry> {
+    caller.token_id().filter(|_| route.writes() || route.watched)?;
+    let claimed = parts.headers.get("enjamb-actor").and_then(|value| value.to_str().ok());
+    Some(Entry {
+        operation: route.operation.to_owned(),
+        path: parts.uri.path().to_owned(),
+        status: 0,
+        token_id: caller.token_id().map(str::to_owned),
+        principal: caller.principal.clone(),
+        claimed_actor: caller.overruled(claimed).map(str::to_owned),
+        request_id: request_id.to_owned(),
+    })
+}
+
+/// Whether the request sends what is taken, and takes what is given.
+fn check_media(route: &Route, headers: &HeaderMap) -> Result<()> {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?").to_ascii_lowercase());
+    if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err(Problem::new(415, "unsupported-encoding", "bodies are taken as they are, not compressed"));
+    }
+    let sent = text(header::CONTENT_TYPE);
+    let is =
+        |wanted: &str| sent.as_deref().is_some_and(|sent| sent.split(';').next().unwrap_or_default().trim() == wanted);
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.get(header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0");
+    let fits = match route.takes {
+        Takes::Nothing | Takes::Bytes => true,
+        Takes::Json => is("application/json") || (!has_body && sent.is_none()),
+        Takes::Frames => is("application/json") || is("application/x-ndjson"),
+    };
+    if !fits {
+        let expected =
+            if route.takes == Takes::Frames { "application/json or application/x-ndjson" } else { "application/json" };
+        return Err(
+            Problem::new(415, "unsupported-media-type", format!("expected {expected}")).with("expected", expected)
+        );
+    }
+    let wanted = text(header::ACCEPT).unwrap_or_else(|| "*/*".into());
+    let given = match route.gives {
+        Gives::Json => "application/json",
+        Gives::Events => "text/event-stream",
+        Gives::Bytes | Gives::Text => return Ok(()),
+    };
+    let kind = given.split('/').next().unwrap_or_default();
+    let takes = |range: &str| {
+        let range = range.split(';').next().unwrap_or_default().trim();
+        range == "*/*" || range == given || range.strip_suffix("/*") == Some(kind)
+    };
+    if wanted.split(',').any(takes) {
+        return Ok(());
+    }
+    Err(Problem::new(406, "not-acceptable", format!("only {given} is given here")).with("given", given))
+}
+
+async fn path_params(parts: &mut Parts) -> Result<Map<String, Value>> {
+    let bad = || Problem::new(400, "bad-request", "the path is not UTF-8");
+    let raw = RawPathParams::from_request_parts(parts, &()).await.map_err(|_| bad())?;
+    Ok(raw.iter().map(|(name, value)| (name.to_owned(), Value::String(value.to_owned()))).collect())
+}
+
+fn add(params: &mut Map<String, Value>, more: Map<String, Value>) -> Result<()> {
+    for (name, value) in more {
+        if params.contains_key(&name) {
+            return Err(Problem::schema(format!("/{name}"), "given more than once"));
+        }
+        params.insert(name, value);
+    }
+    Ok(())
+}
+
+fn slot(app: &App, caller: &Caller, route: &Route) -> Result<Option<Held>> {
+    let slot = match (route.gives, route.takes) {
+        (Gives::Events, _) => Slot::Follower,
+        (_, Takes::Bytes) => Slot::Upload,
+        _ => return Ok(None),
+    };
+    let Some(token) = caller.token_id() else { return Ok(None) };
+    let what = if slot == Slot::Follower { "followers" } else { "uploads" };
+    app.limiter.hold(token, slot).map(Some).ok_or_else(|| Problem::rate_limited(what))
+}
+
+fn call_headers(headers: &HeaderMap) -> Result<CallHeaders> {
+    let text = |name: &str| match headers.get(name) {
+        None => Ok(None),
+        Some(value) => {
+            let bad = |_| Problem::schema("", format!("the header {name} is not ASCII"));
+            value.to_str().map(|text| Some(text.to_owned())).map_err(bad)
+        }
+    };
+    Ok(CallHeaders {
+        idempotency_key: text("idempotency-key")?,
+        if_match: text("if-match")?,
+        if_none_match: text("if-none-match")?,
+        range: text("range")?,
+        last_event_id: text("last-event-id")?,
+        content_type: text("content-type")?,
+        accept: text("accept")?,
+        actor: text("enjamb-actor")?.map(|text| input::decoded(&text, false)).transpose()?,
+        origin: text("enjamb-origin")?.map(|text| input::decoded(&text, false)).transpose()?,
+    })
+}
+
+/// The body: as parameters, or as something to read from.
+async fn take_body(
+    app: &Arc<App>,
+    route: &Route,
+    body: Body,
+    headers: &HeaderMap,
+    params: &mut Map<String, Value>,
+) -> Result<Option<Box<dyn io::Read + Send>>> {
+    match route.takes {
+        Takes::Nothing => Ok(None),
+        Takes::Bytes => {
+            let (sender, reading) = Reading::pair();
+            let (idle, most) = (app.patience.idle, enjamb_core::limits::ARTIFACT_BYTES_MAX);
+            tokio::spawn(pass_on(body, sender, idle, most));
+            Ok(Some(Box::new(reading)))
+        }
+        Takes::Frames => Ok(Some(Box::new(io::Cursor::new(whole(app, body, headers).await?)))),
+        Takes::Json => {
+            let body = whole(app, body, headers).await?;
+            if body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
+                return Ok(None);
+            }
+            let mut members = input::object(&body)?;
+            if route.seed {
+                members.retain(|_, value| !value.is_null());
+            }
+            add(params, members)?;
+            Ok(None)
+        }
+    }
+}
+
+/// A body that is small enough to be held, and comes soon enough.
+async fn whole(app: &App, body: Body, headers: &HeaderMap) -> Result<Bytes> {
+    let limit = app.patience.body_bytes_max;
+    let too_large = || {
+        Problem::new(413, "too-large", format!("the body has more than {limit} bytes"))
+            .with("limit", limit)
+            .header("connection", "close")
+    };
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    match timeout(app.patience.body, Limited::new(body, limit).collect()).await {
+        Err(_) => {
+            Err(Problem::new(408, "body-too-slow", "the body did not come in time").header("connection", "close"))
+        }
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(400, "bad-request", "the body broke off").header("connection", "close")),
+    }
+}
+
+/// A reply as a response.
+async fn answer(
+    app: &Arc<App>,
+    space: Arc<Space>,
+    caller: &Caller,
+    reply: Reply,
+    slot: Option<Held>,
+    is_head: bool,
+) -> Result<Response> {
+    let Reply { status, headers, body } = reply;
+    let (kind, length, body) = match body {
+        ReplyBody::Nothing => (None, None, Body::empty()),
+        ReplyBody::Json(value) => (Some("application/json"), None, Body::from(value.to_string())),
+        ReplyBody::Text { kind, text } => (Some(kind), None, Body::from(text)),
+        ReplyBody::Bytes { len, .. } if is_head => (Some("application/octet-stream"), len, Body::empty()),
+        ReplyBody::Bytes { len, source } => (Some("application/octet-stream"), len, stream(app, source).await?),
+        ReplyBody::Events(_) if is_head => (Some("text/event-stream"), None, Body::empty()),
+        ReplyBody::Events(follow) => (Some("text/event-stream"), None, follow_on(app, space, caller, follow, slot)),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let own = response.headers_mut();
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            own.insert(HeaderName::from_static(name), value);
+        }
+    }
+    if let Some(kind) = kind {
+        own.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static(kind));
+    }
+    if let Some(length) = length {
+        own.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    if kind == Some("text/event-stream") {
+        own.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    }
+    Ok(response)
+}
+
+/// Bytes that a thread makes while they are sent. What fails before the first of them is still a problem document;
+/// what fails later breaks the body off.
+async fn stream(app: &Arc<App>, source: Source) -> Result<Body> {
+    let permit = permit(app).await?;
+    let (sender, mut receiver) = mpsc::channel::<io::Result<Bytes>>(PIECES);
+    let writing = spawn_blocking(move || {
+        let _permit = permit;
+        let mut sent = false;
+        let wrote = source(&mut |part| {
+            sent = true;
+            let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+            sender.blocking_send(Ok(Bytes::copy_from_slice(part))).map_err(gone)
+        });
+        match wrote {
+            Err(problem) if sent => {
+                tracing::error!(code = problem.code, title = problem.title(), "an answer broke off");
+                // The other side is gone, or learns it from the body's end.
+                let _ = sender.blocking_send(Err(io::Error::other(problem.code)));
+                Ok(())
+            }
+            wrote => wrote,
+        }
+    });
+    match receiver.recv().await {
+        Some(first) => Ok(Body::new(Receiving::new(Some(first), receiver))),
+        None => joined(writing.await)?.map(|()| Body::empty()),
+    }
+}
+
+fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Body {
+    let (out, receiver) = mpsc::channel(PIECES);
+    let token = caller.token_id().map(str::to_owned);
+    let tokens = app.clone();
+    let allowed = Box::new(move || token.as_ref().is_none_or(|token| tokens.tokens.is_live(token, now_ms())));
+    let (pace, ending) = (app.pace, app.ending.clone());
+    let follower = Follower { space, follow, pace, out, allowed, ending };
+    tokio::spawn(async move {
+        follower.run().await;
+        drop(slot);
+    });
+    Body::new(Receiving::new(None, receiver))
+}
+
+fn answer_problem(problem: &Problem, instance: Option<&str>) -> Response {
+    let mut response = Response::new(Body::from(problem.document(instance).to_string()));
+    *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    for (name, value) in &problem.headers {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+/// As the seed project fails: a status and nothing else.
+fn bare(status: u16) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}

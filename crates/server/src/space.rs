@@ -1,0 +1,67 @@
+//! Namespaces: each is a store of its own, so that nothing of one can be seen, or guessed, from another.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use enjamb_service::{Env, Result, Store};
+
+use crate::audit::Audit;
+use crate::flight::Flights;
+use crate::hub::Hub;
+
+/// Where the stores of namespaces are, below the store's own directory.
+const DIR: &str = "namespaces";
+
+/// One store that is served, and what belongs to it alone.
+pub struct Space {
+    pub store: Arc<Store>,
+    pub hub: Hub,
+    pub audit: Audit,
+    pub flights: Flights,
+}
+
+impl Space {
+    pub fn new(store: Arc<Store>) -> Arc<Self> {
+        let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
+        Arc::new(Self { store, hub, audit, flights: Flights::default() })
+    }
+}
+
+/// The store itself and its namespaces, each opened when it is first asked for.
+pub struct Spaces {
+    dir: PathBuf,
+    main: Arc<Space>,
+    others: Mutex<HashMap<String, Arc<Space>>>,
+}
+
+impl Spaces {
+    /// Opens the store in a directory, making it if there is none.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let main = Space::new(Arc::new(Store::create(dir, Env::system())?));
+        Ok(Self { dir: dir.to_owned(), main, others: Mutex::default() })
+    }
+
+    pub fn main(&self) -> &Arc<Space> {
+        &self.main
+    }
+
+    /// The space of a namespace. Its name was checked when the token was made that gives it.
+    pub fn of(&self, namespace: Option<&str>) -> Result<Arc<Space>> {
+        let Some(name) = namespace else { return Ok(self.main.clone()) };
+        let mut others = self.others.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = others.get(name) {
+            return Ok(space.clone());
+        }
+        let store = Store::create(&self.dir.join(DIR).join(name), Env::system())?;
+        let space = Space::new(Arc::new(store));
+        others.insert(name.to_owned(), space.clone());
+        Ok(space)
+    }
+
+    /// All that are open.
+    pub fn all(&self) -> Vec<Arc<Space>> {
+        let others = self.others.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        [self.main.clone()].into_iter().chain(others.values().cloned()).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! Compiled contexts.
+
+use enjamb_service::{Audit, Compiled, CompiledChain, ContextCandidate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Something that could have been part of a context, whether it is, and by which rule.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Candidate {
+    pub included: bool,
+    pub tokens: u64,
+    pub rule: String,
+    pub source: String,
+    pub reason: String,
+}
+
+impl From<&ContextCandidate> for Candidate {
+    fn from(candidate: &ContextCandidate) -> Self {
+        Self {
+            included: candidate.included,
+            tokens: candidate.tokens,
+            rule: candidate.rule.to_owned(),
+            source: candidate.source.clone(),
+            reason: candidate.reason.clone(),
+        }
+    }
+}
+
+/// A compiled context. What comes of a thread names it; what comes of a chain names its commit.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CompiledContext {
+    /// The artifact of the bundle.
+    pub bundle: String,
+    pub bytes: u64,
+    pub items: u64,
+    pub run: String,
+    pub strategy: String,
+    pub thread_id: Option<String>,
+    pub commit: Option<String>,
+    pub from_seq: u64,
+    pub from_message_id: Option<String>,
+    pub limits: Option<Value>,
+    pub reason: Option<Value>,
+    /// The seq of the decision; null when nothing was written.
+    pub decided_seq: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<Vec<Candidate>>,
+}
+
+impl CompiledContext {
+    pub fn of_thread(compiled: &Compiled, explain: bool) -> Self {
+        let bundle = &compiled.bundle;
+        Self {
+            bundle: compiled.artifact.to_string(),
+            bytes: compiled.bytes.len() as u64,
+            items: bundle.items.len() as u64,
+            run: bundle.provenance.run_session_id.clone(),
+            strategy: bundle.compiler.strategy.clone(),
+            thread_id: Some(bundle.source.thread_id.clone()),
+            commit: None,
+            from_seq: bundle.source.from_seq,
+            from_message_id: bundle.source.from_message_id.clone(),
+            limits: Some(compiled.limits.clone()),
+            reason: Some(compiled.choice.reason.clone()),
+            decided_seq: compiled.decided_seq,
+            candidates: explain.then(|| compiled.candidates.iter().map(Candidate::from).collect()),
+        }
+    }
+
+    pub fn of_chain(tip: String, compiled: &CompiledChain, explain: bool) -> Self {
+        let bundle = &compiled.bundle;
+        Self {
+            bundle: compiled.artifact.to_string(),
+            bytes: compiled.bytes.len() as u64,
+            items: bundle.items.len() as u64,
+            run: bundle.provenance.run_session_id.clone(),
+            strategy: bundle.compiler.strategy.clone(),
+            thread_id: None,
+            commit: Some(tip),
+            from_seq: bundle.source.from_seq,
+            from_message_id: None,
+            limits: None,
+            reason: None,
+            decided_seq: None,
+            candidates: explain.then(|| compiled.candidates.iter().map(Candidate::from).collect()),
+        }
+    }
+}
+
+/// Whether a bundle compiles to the same bytes again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AuditReport {
+    pub bundle: String,
+    pub recompiled: String,
+    pub same: bool,
+    pub differences: Vec<String>,
+    pub other_choice: Option<String>,
+}
+
+impl From<&Audit> for AuditReport {
+    fn from(audit: &Audit) -> Self {
+        Self {
+            bundle: audit.bundle.to_string(),
+            recompiled: audit.recompiled.to_string(),
+            same: audit.bundle == audit.recompiled,
+            differences: audit.differences.clone(),
+            other_choice: audit.other_choice.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BundleDocument {
+    pub artifact: String,
+    pub bundle: Value,
+}

@@ -1,0 +1,11 @@
+//! The server as programs meet it: every test runs one on a free port, on a store of its own.
+
+mod access;
+mod artifacts;
+mod contexts;
+mod events;
+mod frames;
+mod harness;
+mod operations;
+mod refusals;
+mod seed;

@@ -1,0 +1,104 @@
+//! The table of operations, and what is made from it.
+
+use std::collections::BTreeSet;
+
+use enjamb_server::{ServeError, ServeOptions, Server, openapi_text, routes};
+use serde_json::Value;
+
+use crate::harness::Home;
+
+#[test]
+fn every_operation_and_every_address_is_there_once() {
+    let all = routes();
+    let names: BTreeSet<_> = all.iter().map(|route| route.operation).collect();
+    let places: BTreeSet<_> = all.iter().map(|route| (route.method.as_str(), route.path)).collect();
+    assert_eq!((names.len(), places.len()), (all.len(), all.len()));
+    for route in &all {
+        let properties = route.properties();
+        for name in route.path_names() {
+            assert!(properties.iter().any(|(property, _)| property == name), "{route:?} does not take {name}");
+        }
+    }
+}
+
+#[test]
+fn the_description_is_the_one_that_is_checked_in() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    if std::env::var_os("ENJAMB_BLESS").is_some() {
+        std::fs::write(path, openapi_text()).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    let same = known == openapi_text();
+    assert!(
+        same,
+        "the API has changed: ENJAMB_BLESS=1 cargo nextest run -p enjamb-server writes crates/server/openapi.json"
+    );
+}
+
+#[test]
+fn the_description_names_every_schema_that_it_refers_to() {
+    let document: Value = serde_json::from_str(&openapi_text()).unwrap();
+    let text = document.to_string();
+    let references = text.split("\"$ref\":\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next());
+    for name in references {
+        assert!(document["components"]["schemas"][name].is_object(), "{name}");
+    }
+    assert!(!text.contains("#/$defs"), "schemas stand in one place");
+    for route in routes().iter().filter(|route| !route.seed) {
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        assert_eq!(operation["operationId"], route.operation);
+    }
+}
+
+#[test]
+fn the_description_and_its_page_are_served_to_anybody() {
+    let home = Home::new();
+    let answer = home.bare("GET", "/v1/openapi.json").send();
+    assert_eq!((answer.status, answer.text()), (200, openapi_text()));
+    let page = home.bare("GET", "/docs").send();
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    let text = page.text();
+    assert!(text.contains("/v1/contexts/{context}/materialized"));
+    assert!(
+        !text.contains("<script") && !text.contains("src=") && !text.contains("//cdn"),
+        "nothing is fetched or run"
+    );
+}
+
+#[test]
+fn counters_count() {
+    let home = Home::new();
+    home.append("note/n", r#"{"type":"x"}"#);
+    home.append("note/n", r#"{"type":"x"}"#);
+    let text = home.ask("GET", "/metrics").send().text();
+    for line in [
+        "enjamb_requests_total{operation=\"append\",status=\"201\"} 2",
+        "enjamb_frames 2",
+        "# TYPE enjamb_followers gauge",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert_eq!(home.bare("GET", "/healthz").send().ok()["status"], "ok");
+    assert_eq!(home.bare("GET", "/readyz").send().ok()["status"], "ok");
+}
+
+#[test]
+fn a_port_that_others_reach_needs_encryption_or_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = ServeOptions::local(dir.path(), 0);
+    options.listen = "0.0.0.0:0".parse().unwrap();
+    let refused = Server::bind(options.clone()).err().expect("it is refused");
+    assert!(matches!(refused, ServeError::Listen(_)) && refused.to_string().contains("--tls-cert"), "{refused}");
+    options.plain_ok = true;
+    assert!(Server::bind(options).is_ok());
+}
+
+#[test]
+fn a_store_has_one_server() {
+    let home = Home::new();
+    let second = Server::bind(ServeOptions::local(home.dir.path(), 0)).err().expect("it is refused");
+    assert!(second.to_string().contains("another server has the store"), "{second}");
+    let dir = home.dir;
+    drop(home.server);
+    assert!(Server::bind(ServeOptions::local(dir.path(), 0)).is_ok(), "the socket of one that is gone is taken over");
+}
