@@ -127,6 +127,10 @@ impl Store {
     /// Whether a file is as it was when it was last read, as far as can be told without reading it.
     pub fn is_imported(&self, file: &SourceFile) -> Result<bool> {
         let last = self.last_read(&source::stream_of(&path_text(&file.path)))?;
+        if file.is_database() {
+            let modified = database::last_modified(file).map(Timestamp::as_micros);
+            return Ok(last.is_some_and(|last| last.modified_us.is_some() && last.modified_us == modified));
+        }
         Ok(last.is_some_and(|last| {
             last.size == file.size
                 && last.modified_us.is_some()

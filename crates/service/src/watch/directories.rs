@@ -54,14 +54,12 @@ impl Directories {
         for watched in &mut self.places {
             let Some(watcher) = &mut self.watcher else { continue };
             let is_there = watched.place.dir.is_dir();
+            let mode = if watched.place.is_flat() { RecursiveMode::NonRecursive } else { RecursiveMode::Recursive };
             if watched.is_watched && !is_there {
                 // It went with its directory.
                 let _ = watcher.unwatch(&watched.place.dir);
                 watched.is_watched = false;
-            } else if !watched.is_watched
-                && is_there
-                && watcher.watch(&watched.place.dir, RecursiveMode::Recursive).is_ok()
-            {
+            } else if !watched.is_watched && is_there && watcher.watch(&watched.place.dir, mode).is_ok() {
                 watched.is_watched = true;
                 begun.push(watched.place.dir.clone());
             }
