@@ -1,11 +1,15 @@
-//! Words for a screen. A transcript is hostile text: nothing stored reaches a terminal but through [`safe`].
+//! Words for a screen. A transcript is hostile text and may hold secrets: nothing stored is shown but through [`safe`].
 
 use std::borrow::Cow;
 
-/// The text with everything escaped that could move the cursor, change the terminal, or hide what it says.
+use enjamb_core::redact::mask;
+
+/// The text without secrets, and with everything escaped that could move the cursor, change the terminal, or hide what it
+/// says.
 pub fn safe(text: &str) -> Cow<'_, str> {
+    let text = mask(text);
     if !text.chars().any(is_hostile) {
-        return Cow::Borrowed(text);
+        return text;
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
@@ -23,9 +27,10 @@ pub fn safe_line(text: &str) -> String {
     safe(text).replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// A document on one line. Strings say the same, with everything hostile in them escaped as JSON does.
+/// A document on one line. Strings say the same but for secrets, with everything hostile in them escaped as JSON does.
 pub fn safe_json(value: &serde_json::Value) -> String {
     let json = value.to_string();
+    let json = mask(&json).into_owned();
     if !json.chars().any(is_hostile) {
         return json;
     }
@@ -111,6 +116,14 @@ mod tests {
         }
         assert_eq!(safe("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
         assert_eq!(safe("žluťoučký 🐎"), "žluťoučký 🐎");
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let key = ["AKI", "AQ3EGRTY7LMN2X5ZW"].concat();
+        assert_eq!(safe(&format!("is {key} right?")), "is [redacted:aws-access-token] right?");
+        let shown = safe_json(&serde_json::json!({"a": [format!("x\n{key}")]}));
+        assert_eq!(shown, r#"{"a":["x\n[redacted:aws-access-token]"]}"#);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
+use enjamb_core::redact::{SecretStream, mask_bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
@@ -134,7 +135,12 @@ impl Ui {
 
     /// Takes stored bytes in pieces, cut anywhere.
     pub fn stored_writer(&mut self) -> StoredWriter<'_> {
-        StoredWriter { ui: self, begun: Vec::new() }
+        StoredWriter { ui: self, begun: Vec::new(), secrets: SecretStream::default() }
+    }
+
+    /// Something made of stored text to be read by others: without secrets, wherever it goes.
+    pub fn readable(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stored(&mask_bytes(bytes))
     }
 
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
@@ -226,6 +232,8 @@ pub struct StoredWriter<'u> {
     ui: &'u mut Ui,
     /// The beginning of a character whose end has not come yet.
     begun: Vec<u8>,
+    /// On a terminal, what may be the beginning of a secret is held back too.
+    secrets: SecretStream,
 }
 
 impl Write for StoredWriter<'_> {
@@ -234,16 +242,26 @@ impl Write for StoredWriter<'_> {
             self.ui.stored(bytes)?;
             return Ok(bytes.len());
         }
-        self.begun.extend_from_slice(bytes);
-        let rest = self.begun.split_off(self.begun.len() - begun_bytes(&self.begun));
-        self.ui.stored(&self.begun)?;
-        self.begun = rest;
+        let settled = self.secrets.push(bytes);
+        self.show(&settled)?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        let rest = self.secrets.finish();
+        self.show(&rest)?;
         self.ui.stored(&std::mem::take(&mut self.begun))?;
         self.ui.out.flush()
+    }
+}
+
+impl StoredWriter<'_> {
+    fn show(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.begun.extend_from_slice(bytes);
+        let rest = self.begun.split_off(self.begun.len() - begun_bytes(&self.begun));
+        self.ui.stored(&self.begun)?;
+        self.begun = rest;
+        Ok(())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use enjamb_ledger::{Ledger, Sink, StreamOrder};
+use enjamb_core::redact::SecretStream;
+use enjamb_ledger::{Ledger, LedgerError, Sink, StreamOrder};
 
 use crate::import::{DATABASE_FORMAT, path_text};
 use crate::{Result, ServiceError, SourceState, Store};
@@ -36,6 +37,14 @@ impl Store {
                 Err(ServiceError::Ambiguous { prefix: session.to_owned(), candidates })
             }
         }
+    }
+
+    /// As [`Store::export`], with every secret replaced by its kind; says how many bytes and how many secrets there were.
+    pub fn export_redacted(&self, source: &SourceState, sink: &mut Sink<'_>) -> Result<(u64, u64)> {
+        let mut stream = SecretStream::default();
+        let bytes = self.export(source, &mut |part| sink(&stream.push(part)))?;
+        sink(&stream.finish()).map_err(LedgerError::Output)?;
+        Ok((bytes, stream.take_found().len() as u64))
     }
 
     /// Writes a source as it was when it was last read, and says how many bytes that were.

@@ -34,6 +34,7 @@ mod replay;
 mod resume;
 mod revision;
 mod sample;
+mod secrets;
 mod snapshot;
 mod status;
 mod summarize;
@@ -77,7 +78,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -90,6 +91,7 @@ pub use repair::{RepairContext, RepairedContext};
 pub use resume::{LeftBehind, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
+pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
 pub use summarize::{

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use enjamb_core::Timestamp;
+use enjamb_core::redact::RULE_SET;
 use enjamb_service::{
     Actor, DrainBounds, Env, ImportBounds, ImportIssue, ImportOptions, Imported, Place, Runtime, ServiceError,
-    SourceFile, Store, files_in, known_places,
+    SourceFile, SourceSecrets, Store, files_in, known_places,
 };
 use serde_json::json;
 
@@ -173,6 +174,7 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
         let value = json!({
             "files": done.files, "unchanged": done.unchanged, "rewritten": done.rewritten, "bytes": done.bytes,
             "commits": done.commits, "known": done.known, "runtimes": done.by_runtime, "records": done.records, "issues": issues, "failed": failed,
+            "secrets": secrets_json(done),
         });
         context.ui.json("import", value)?;
         return Ok(exit);
@@ -186,12 +188,23 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
         let rewritten = plural(done.rewritten, "file");
         context.ui.line(format!("rewritten  {rewritten} since the last import; what was there before is kept"))?;
     }
+    let secrets: u64 = done.secrets.iter().map(|source| source.found.total()).sum();
+    if secrets > 0 {
+        let found = crate::text::count(secrets);
+        context.ui.line(format!(
+            "secrets    {found} found, masked wherever they are shown or exported    enjamb redact list"
+        ))?;
+    }
     for (path, why) in &done.failed {
         context.ui.bad(&format!("{}: {why}", path.display()))?;
     }
     if in_full {
         for (kind, count) in &done.records {
             context.ui.line(format!("  {count:>9} {kind}"))?;
+        }
+        for source in &done.secrets {
+            let kinds: Vec<_> = source.found.found.iter().map(|(rule, count)| format!("{count} {rule}")).collect();
+            context.ui.line(format!("{}: {}", source.path, kinds.join(", ")))?;
         }
         for issue in &done.issues {
             context.ui.line(format!("{}:{}: {}", issue.path.display(), issue.line, issue.detail))?;
@@ -201,6 +214,13 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
         context.ui.line(format!("kept as is {issues} that hold no record    --report lists them"))?;
     }
     Ok(exit)
+}
+
+fn secrets_json(done: &Imported) -> serde_json::Value {
+    let row =
+        |source: &SourceSecrets| json!({"path": source.path, "session": source.session, "found": source.found.found});
+    let total: u64 = done.secrets.iter().map(|source| source.found.total()).sum();
+    json!({"found": total, "rules": RULE_SET, "sources": done.secrets.iter().map(row).collect::<Vec<_>>()})
 }
 
 pub fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {

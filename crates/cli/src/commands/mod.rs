@@ -42,6 +42,7 @@ mod note;
 mod pack;
 mod pin;
 mod put;
+mod redact;
 mod render;
 mod repair;
 mod resolve;
@@ -117,6 +118,8 @@ pub enum Command {
     Import(import::Import),
     /// Give an imported file back as it was
     Export(export::Export),
+    /// See which secrets are in what was imported
+    Redact(redact::Redact),
     /// Have runtimes tell of new work as it is done
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb capture on\n  enjamb capture status\n  enjamb capture off")]
@@ -308,6 +311,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Status(status) => status.run(context),
         Command::Import(import) => import.run(context),
         Command::Export(export) => export.run(context),
+        Command::Redact(redact) => redact.run(context),
         Command::Capture(capture) => capture.run(context),
         Command::Watch(watch) => watch.run(context),
         Command::Current(current) => current.run(context),

@@ -133,6 +133,15 @@ impl Pack {
     }
 }
 
+/// What is to be read has no secrets in it. JSON is the pack itself, and its hash is of just these bytes.
+fn text_of(form: Exported, packed: &Packed) -> String {
+    let text = form.write(&packed.pack);
+    match form {
+        Exported::Json => text,
+        Exported::Markdown | Exported::Yaml => enjamb_core::redact::mask(&text).into_owned(),
+    }
+}
+
 impl Out {
     /// Refuses what could not be written, before anything is packed.
     fn check(&self, packs: usize) -> Result<()> {
@@ -157,7 +166,7 @@ impl Out {
             if context.ui.is_json() {
                 return report(context, std::slice::from_ref(packed));
             }
-            context.ui.stored(form.write(&packed.pack).as_bytes())?;
+            context.ui.stored(text_of(form, packed).as_bytes())?;
         }
         Ok(Exit::Done)
     }
@@ -170,7 +179,7 @@ impl Out {
                 true => output.join(packed.pack.file_name(form.extension())),
                 false => output.clone(),
             };
-            super::file::create(&path, |out| Ok(out.write_all(form.write(&packed.pack).as_bytes())?))?;
+            super::file::create(&path, |out| Ok(out.write_all(text_of(form, packed).as_bytes())?))?;
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! `enjamb render`
 
-use std::io::Write;
-
 use clap::Args;
 use enjamb_core::compile::RenderTarget;
 use enjamb_service::ServiceError;
@@ -14,7 +12,7 @@ use crate::failure::{Exit, Result};
 #[command(
     after_help = "Example:\n  enjamb render art-3f2a91\n  enjamb render art-3f2a91 --for anthropic > context.json\n\n\
     The same bundle always gives the same bytes. open-responses is input[], openai-chat is messages[], and anthropic \
-    an object with system[] and messages[]."
+    an object with system[] and messages[]. Secrets are replaced by their kind."
 )]
 pub struct Render {
     /// The bundle: an artifact or a tag
@@ -39,9 +37,7 @@ impl Render {
             let value = json!({"bundle": artifact.to_string(), "for": target.id(), "rendered": rendered});
             context.ui.json("render", value)?;
         } else {
-            let mut out = context.ui.stored_writer();
-            out.write_all(&[bytes.as_slice(), b"\n"].concat())?;
-            out.flush()?;
+            context.ui.readable(&[bytes.as_slice(), b"\n"].concat())?;
         }
         Ok(Exit::Done)
     }

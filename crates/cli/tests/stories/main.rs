@@ -27,6 +27,7 @@ mod processes;
 mod refusals;
 mod resume;
 mod runner;
+mod secrets;
 mod serving;
 mod store;
 mod threads;

@@ -28,6 +28,7 @@ frames! {
             modified_us: Option<i64> = omit,
             records: Json,
             problems: u64,
+            secrets: Option<Json> = omit,
             actor_id: String,
             origin: String,
         }

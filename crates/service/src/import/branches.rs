@@ -36,7 +36,7 @@ impl Branches {
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
-    /// that an earlier import read are not known here, and stay.
+    /// that were read long ago are not known here, and stay.
     pub(super) fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
         let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
         let told: u64 = verbatims.filter_map(turns_taken_back).sum();
@@ -74,10 +74,6 @@ impl Branches {
                 self.last_owner = owner;
             }
         }
-    }
-
-    pub(super) fn last(&self) -> Option<CommitId> {
-        self.commits.last().copied()
     }
 }
 

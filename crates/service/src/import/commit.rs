@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::conversation::{Conversation, Usage, attribute};
 use enjamb_core::frame::{CommitType, ContextCommitted, Json, Trigger};
+use enjamb_core::redact::mask;
 use enjamb_core::{ArtifactId, CommitId, Timestamp};
 use enjamb_formats::{TokenCounting, TokenMethod, Tokens};
 use enjamb_ledger::StoredCommit;
@@ -51,7 +52,8 @@ impl Origin {
         for entry in &conversation.entries {
             for name in FACTS {
                 if let Some(value) = entry.attribute(name) {
-                    self.facts.insert(name, value.to_owned());
+                    // The URL of a repository may hold the key to it.
+                    self.facts.insert(name, mask(value).into_owned());
                 }
             }
             if let Some(model) = &entry.model {
@@ -176,9 +178,10 @@ fn cost(conversation: &Conversation) -> Option<f64> {
     told.reduce(|a, b| a + b).filter(|cost| cost.is_finite())
 }
 
-/// The first line of what was asked, if it is not too long.
+/// The first line of what was asked, if it is not too long. A secret in it is stored in the bytes alone.
 fn brief(prompt: &str) -> Option<String> {
     const CHARS_MAX: usize = 100;
+    let prompt = mask(prompt);
     let line = prompt.trim().lines().next()?;
     let mut text: String = line.chars().take(CHARS_MAX).collect();
     if line.chars().nth(CHARS_MAX).is_some() {

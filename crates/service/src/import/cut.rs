@@ -100,7 +100,7 @@ fn is_compaction(entry: &Entry) -> bool {
 }
 
 /// A person's words, on whatever branch. Only in a subagent's own file does the side chain count.
-fn begins_turn(entry: &Entry, all_aside: bool) -> bool {
+pub(super) fn begins_turn(entry: &Entry, all_aside: bool) -> bool {
     let has_words = || entry.blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty());
     entry.role == Role::User
         && !entry.synthetic

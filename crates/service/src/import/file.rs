@@ -9,12 +9,13 @@ use std::path::Path;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::conversation::Conversation;
 use enjamb_core::frame::{Json, SourcePart, SourceRead};
+use enjamb_core::redact::{RULE_SET, Redacted, SecretStream, secrets};
 use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 use tempfile::TempPath;
 
 use super::branches::Branches;
 use super::commit::{Delta, Origin};
-use super::cut::{Piece, pieces};
+use super::cut::{Piece, begins_turn, pieces};
 use super::group::Group;
 use super::growth::Known;
 use super::source::{KnownPart, SourceState, failed, seek};
@@ -55,6 +56,9 @@ pub(super) struct FileImport {
     pub beside: Vec<SourceFile>,
     /// It is not a file itself, but told in files, which are counted.
     pub in_files: bool,
+    /// Secrets of this read, and of all reads since the import began.
+    secrets: Redacted,
+    pub secrets_counted: Redacted,
     /// The file is only there to be read, and goes with this.
     pub held: Option<TempPath>,
 }
@@ -100,6 +104,8 @@ impl FileImport {
             told: Vec::new(),
             beside: Vec::new(),
             in_files: false,
+            secrets: Redacted::default(),
+            secrets_counted: Redacted::default(),
             held: None,
         }
     }
@@ -172,8 +178,7 @@ impl FileImport {
         if let Some(tip) = self.tip {
             self.branches.learn(tip, parent, records, kind);
         }
-        let rewound = self.branches.rewound(&conversation);
-        if let Some(before) = self.branches.rolled_back(&conversation).or(rewound) {
+        if let Some(before) = self.taken_back(&conversation) {
             self.tip = before;
         }
         Ok(is_new)
@@ -188,6 +193,7 @@ impl FileImport {
         trigger: &'static str,
         group: &mut Group<'_>,
     ) -> Result<bool> {
+        secrets(bytes).into_iter().for_each(|secret| self.secrets.add(secret.rule));
         let artifact = ArtifactId::of(bytes);
         let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
@@ -214,8 +220,11 @@ impl FileImport {
         let mut line = LineReader {
             source: BufReader::with_capacity(256 << 10, file.take(self.file.size - self.offset)),
             ended: false,
+            secrets: SecretStream::default(),
         };
         let (artifact, bytes) = group.stream(&mut line)?;
+        line.secrets.finish();
+        line.secrets.take_found().iter().for_each(|found| self.secrets.add(found.rule));
         let is_compaction = begins_compaction(head);
         let kind = if is_compaction { CommitKind::Compaction } else { CommitKind::Delta };
         let trigger = if is_compaction { "compaction" } else { "explicit" };
@@ -262,6 +271,7 @@ impl FileImport {
             *self.counted.entry(kind.clone()).or_default() += count;
         }
         let records = serde_json::to_value(records).unwrap_or_default();
+        let secrets = self.take_secrets();
         let read = SourceRead {
             path: self.origin.path.clone(),
             runtime: self.origin.runtime.to_owned(),
@@ -278,6 +288,7 @@ impl FileImport {
             modified_us: self.file.modified.filter(|_| finished).map(Timestamp::as_micros),
             records: Json::from(records),
             problems: std::mem::take(&mut self.problems),
+            secrets,
             actor_id: by.actor_id.clone(),
             origin: by.origin.clone(),
         };
@@ -285,6 +296,15 @@ impl FileImport {
         self.seq += 1;
         self.from = self.offset;
         Ok(())
+    }
+
+    /// What a frame says of secrets: of which kinds there are how many, and by which rules. Nothing of themselves.
+    fn take_secrets(&mut self) -> Option<Json> {
+        let found = std::mem::take(&mut self.secrets).found;
+        for (rule, count) in &found {
+            *self.secrets_counted.found.entry(rule).or_default() += count;
+        }
+        (!found.is_empty()).then(|| serde_json::json!({"rules": RULE_SET, "found": found}).into())
     }
 
     fn tail(&mut self, store: &Store, group: &mut Group<'_>) -> Result<ArtifactId> {
@@ -306,9 +326,26 @@ impl FileImport {
         Ok(group.inline(bytes))
     }
 
-    /// Lets what goes back to a commit that is stored already be told from what follows the last.
-    pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
-        self.branches.learn(commit, self.branches.last(), records, CommitKind::Delta);
+    /// Lets what goes back to a commit that is stored already, or takes it back, be told from what follows the last.
+    pub(super) fn remember(
+        &mut self,
+        commit: CommitId,
+        parent: Option<CommitId>,
+        records: &[Record],
+        conversation: &Conversation,
+    ) {
+        let first = conversation.entries.iter().find(|entry| entry.is_message());
+        if first.is_some_and(|first| begins_turn(first, false)) {
+            self.branches.turns.push(parent);
+        }
+        self.branches.learn(commit, parent, records, CommitKind::Delta);
+        self.tip = self.taken_back(conversation).unwrap_or(Some(commit));
+    }
+
+    /// What follows, where something that was said is taken back.
+    fn taken_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
+        let rewound = self.branches.rewound(conversation);
+        self.branches.rolled_back(conversation).or(rewound)
     }
 }
 
@@ -330,10 +367,11 @@ fn named_type(head: &[u8]) -> String {
     name.unwrap_or_else(|| "untyped".to_owned())
 }
 
-/// Gives one line, with its newline, and then nothing.
+/// Gives one line, with its newline, and then nothing. What it holds of secrets is counted on the way.
 struct LineReader<R> {
     source: BufReader<R>,
     ended: bool,
+    secrets: SecretStream,
 }
 
 impl<R: Read> Read for LineReader<R> {
@@ -346,6 +384,7 @@ impl<R: Read> Read for LineReader<R> {
         let count = ready.iter().position(|byte| *byte == b'\n').map_or(ready.len(), |at| at + 1);
         out[..count].copy_from_slice(&ready[..count]);
         self.ended = ready[..count].ends_with(b"\n");
+        self.secrets.push(&ready[..count]);
         self.source.consume(count);
         Ok(count)
     }

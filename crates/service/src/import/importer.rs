@@ -6,8 +6,8 @@ use std::io::BufWriter;
 use std::sync::atomic::AtomicU64;
 
 use enjamb_core::chain::Stop;
+use enjamb_core::limits;
 use enjamb_core::order::Rule;
-use enjamb_core::{Timestamp, limits};
 use enjamb_formats::Format;
 use enjamb_ledger::{Batch, Ledger, LedgerError, SegmentRecord};
 
@@ -142,14 +142,11 @@ impl<'s, 'p> Importer<'s, 'p> {
     }
 
     fn queue_database(&mut self, mut file: SourceFile) -> Result<()> {
-        file.modified = database::last_modified(&file);
-        let last = self.store.last_read(&super::source::stream_of(&path_text(&file.path)))?;
-        if last.is_some_and(|last| {
-            last.modified_us.is_some() && last.modified_us == file.modified.map(Timestamp::as_micros)
-        }) {
+        if self.store.is_imported(&file)? {
             self.report.unchanged += 1;
             return Ok(());
         }
+        file.modified = database::last_modified(&file);
         match Database::open(&file, &self.store.dir().join("segments")) {
             Ok(database) => self.queue_kept(Keeping::Database(database)),
             Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
@@ -332,7 +329,9 @@ impl<'s, 'p> Importer<'s, 'p> {
         for part in std::mem::take(&mut import.recall) {
             let stored = self.store.get_small(&part.artifact)?;
             if let Ok(items) = format.framing().items(&stored) {
-                import.remember(part.commit, &window::records(&items.items));
+                let parent = self.store.show(&part.commit)?.link.parent;
+                let conversation = format.understand(&items.items).conversation;
+                import.remember(part.commit, parent, &window::records(&items.items), &conversation);
             }
         }
         Ok(())

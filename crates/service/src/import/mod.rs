@@ -25,12 +25,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
+use enjamb_core::redact::Redacted;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
 pub(crate) use places::{named_files, transcript_at};
 pub(crate) use source::stream_of;
 pub use source::{KnownPart, SourceState};
 
+use self::commit::Origin;
 use self::file::FileImport;
 use self::importer::Importer;
 use crate::{Actor, Result, Store};
@@ -79,8 +81,18 @@ pub struct Imported {
     pub records: BTreeMap<String, u64>,
     /// Places that hold something else than a record, with their lines.
     pub issues: Vec<ImportIssue>,
+    /// Sources in which secrets were found, and how many of each kind.
+    pub secrets: Vec<SourceSecrets>,
     /// Files that could not be read, and why.
     pub failed: Vec<(PathBuf, String)>,
+}
+
+/// Secrets that were found in a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceSecrets {
+    pub path: String,
+    pub session: Option<String>,
+    pub found: Redacted,
 }
 
 /// Something in a file that was kept, but could not be understood.
@@ -115,6 +127,10 @@ impl Store {
     /// Whether a file is as it was when it was last read, as far as can be told without reading it.
     pub fn is_imported(&self, file: &SourceFile) -> Result<bool> {
         let last = self.last_read(&source::stream_of(&path_text(&file.path)))?;
+        if file.is_database() {
+            let modified = database::last_modified(file).map(Timestamp::as_micros);
+            return Ok(last.is_some_and(|last| last.modified_us.is_some() && last.modified_us == modified));
+        }
         Ok(last.is_some_and(|last| {
             last.size == file.size
                 && last.modified_us.is_some()
@@ -139,6 +155,10 @@ impl Imported {
             *self.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
         }
         self.rewritten += u64::from(import.rewritten);
+        if import.secrets_counted.total() > 0 {
+            let Origin { path, session, .. } = import.origin;
+            self.secrets.push(SourceSecrets { path, session, found: import.secrets_counted });
+        }
         self.issues.extend(import.issues);
         for (kind, count) in import.counted {
             *self.records.entry(kind).or_default() += count;

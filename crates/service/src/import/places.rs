@@ -138,12 +138,17 @@ pub fn known_places(home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> 
 }
 
 impl Place {
+    /// Whether only what lies in the directory itself counts: beside a database lie keys, and repositories of snapshots.
+    pub fn is_flat(&self) -> bool {
+        self.runtime == Runtime::OpenCode && !self.dir.ends_with("storage")
+    }
+
     /// The transcripts of this place, in the order of their paths.
     pub fn files(&self) -> Vec<SourceFile> {
-        let mut found = Vec::new();
-        if self.runtime == Runtime::OpenCode && !self.dir.ends_with("storage") {
+        if self.is_flat() {
             return databases(&self.dir);
         }
+        let mut found = Vec::new();
         walk(&self.dir, &mut |path, meta| {
             if is_transcript(self.runtime, path) {
                 found.push(found_file(path, self.runtime, meta));
@@ -195,6 +200,9 @@ pub(crate) fn named_files(runtime: Runtime, path: &Path) -> Vec<SourceFile> {
 
 /// The file at a path, if it is there and a transcript by its name.
 pub(crate) fn transcript_at(runtime: Runtime, path: &Path) -> Option<SourceFile> {
+    // What is new in a database stands in its log.
+    let database = path.to_str().and_then(|path| path.strip_suffix("-wal")).filter(|_| runtime == Runtime::OpenCode);
+    let path = database.map_or(path, Path::new);
     let is_named_so = path.is_absolute() && is_transcript(runtime, path);
     let meta = fs::metadata(path).ok().filter(|meta| is_named_so && meta.is_file())?;
     Some(found_file(path, runtime, &meta))
@@ -253,7 +261,11 @@ fn is_transcript(runtime: Runtime, path: &Path) -> bool {
             name.starts_with("rollout-") && is_rollout
         }
         Runtime::Gemini => is_readable(path) && path.components().any(|part| part.as_os_str() == "chats"),
-        Runtime::OpenCode | Runtime::Other => is_readable(path),
+        Runtime::OpenCode => {
+            let is_stored = path.components().any(|part| part.as_os_str() == "storage");
+            is_database(path) || is_stored && is_readable(path)
+        }
+        Runtime::Other => is_readable(path),
     }
 }
 
@@ -317,6 +329,21 @@ mod tests {
         ] {
             assert_eq!(whose(head, is_lines), expected, "{head}");
         }
+    }
+
+    #[test]
+    fn beside_a_database_nothing_is_taken_for_a_transcript() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join(".local/share/opencode");
+        fs::create_dir_all(dir.join("storage/session/p")).unwrap();
+        for name in ["auth.json", "opencode.db", "opencode.db-wal", "storage/session/p/ses_1.json"] {
+            fs::write(dir.join(name), "{}").unwrap();
+        }
+        let found: Vec<_> = known_places(home.path(), &|_| None).iter().flat_map(Place::files).collect();
+        let names: Vec<_> = found.iter().map(|file| file.path.strip_prefix(&dir).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["storage/session/p/ses_1.json", "opencode.db"]);
+        let at = |name: &str| transcript_at(Runtime::OpenCode, &dir.join(name)).map(|file| file.path);
+        assert_eq!((at("auth.json"), at("opencode.db-wal")), (None, Some(dir.join("opencode.db"))));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use enjamb_core::frame::{Body, RawFrame, SourceBody, SourcePart, SourceRead};
+use enjamb_core::frame::{Body, Json, RawFrame, SourceBody, SourcePart, SourceRead};
 use enjamb_core::{ArtifactId, CommitId, Digest, Hasher, StreamId, StreamKind, Timestamp, limits};
 use enjamb_ledger::{Ledger, LedgerError};
 
@@ -22,6 +22,8 @@ pub struct SourceState {
     pub size: u64,
     pub modified: Option<Timestamp>,
     pub problems: u64,
+    /// Secrets that were found in it.
+    pub secrets: u64,
     /// Frames that told this.
     pub(crate) next_seq: u64,
 }
@@ -93,6 +95,8 @@ impl SourceState {
         }
         self.tail = read.tail_artifact_id.as_deref().map(str::parse).transpose()?;
         self.problems = if read.from == 0 { read.problems } else { self.problems + read.problems };
+        let secrets = read.secrets.as_ref().map_or(0, secrets_told);
+        self.secrets = if read.from == 0 { secrets } else { self.secrets + secrets };
         self.size = read.size;
         self.modified = read.modified_us.map(Timestamp::from_micros);
         self.session = read.agent_session_id.or(self.session.take());
@@ -128,6 +132,11 @@ impl SourceState {
         seek(file, path, from)?;
         Ok(digest_of(file, path, self.size - from, &mut 0)? == tail.digest())
     }
+}
+
+fn secrets_told(told: &Json) -> u64 {
+    let told: serde_json::Value = serde_json::from_str(told.get()).unwrap_or_default();
+    told["found"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum()
 }
 
 fn known(part: &SourcePart, path: &str) -> Result<KnownPart> {

@@ -132,6 +132,8 @@ impl Store {
             modified_us: modified.map(|since| Timestamp::from_micros(since.as_micros() as i64).as_micros()),
             records: Json::from(serde_json::json!({})),
             problems: 0,
+            // They were counted where what was resumed was read.
+            secrets: None,
             actor_id: by.actor_id.clone(),
             origin: by.origin.clone(),
         };

@@ -54,14 +54,12 @@ impl Directories {
         for watched in &mut self.places {
             let Some(watcher) = &mut self.watcher else { continue };
             let is_there = watched.place.dir.is_dir();
+            let mode = if watched.place.is_flat() { RecursiveMode::NonRecursive } else { RecursiveMode::Recursive };
             if watched.is_watched && !is_there {
                 // It went with its directory.
                 let _ = watcher.unwatch(&watched.place.dir);
                 watched.is_watched = false;
-            } else if !watched.is_watched
-                && is_there
-                && watcher.watch(&watched.place.dir, reach(&watched.place)).is_ok()
-            {
+            } else if !watched.is_watched && is_there && watcher.watch(&watched.place.dir, mode).is_ok() {
                 watched.is_watched = true;
                 begun.push(watched.place.dir.clone());
             }
@@ -105,13 +103,5 @@ impl Directories {
     /// The place that a path is in.
     pub(super) fn place_of(&self, path: &Path) -> Option<&Place> {
         self.places().find(|place| path.starts_with(&place.dir))
-    }
-}
-
-/// Databases lie beside much that is no transcript.
-fn reach(place: &Place) -> RecursiveMode {
-    match place.runtime {
-        Runtime::OpenCode if !place.dir.ends_with("storage") => RecursiveMode::NonRecursive,
-        _ => RecursiveMode::Recursive,
     }
 }
