@@ -5,9 +5,11 @@ mod chain;
 mod commits;
 mod contexts;
 mod harness;
+mod intake;
 mod listing;
 mod memory;
 mod rounds;
+mod size;
 mod table;
 mod verify;
 
@@ -20,12 +22,16 @@ use crate::Problem;
 use crate::command::{self, cargo, workspace_root};
 
 const ROUNDS: usize = 5;
+/// How much is made where no transcripts are named.
+const CORPUS_BYTES: &str = "95000000";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Workload {
     OneWriter,
     ManyWriters,
     Chain,
+    Size,
+    Intake,
     Verify,
     List,
     Contexts,
@@ -36,6 +42,8 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("W1", Workload::OneWriter),
     ("W2", Workload::ManyWriters),
     ("W3", Workload::Chain),
+    ("W4", Workload::Size),
+    ("W5", Workload::Intake),
     ("W8", Workload::Verify),
     ("list", Workload::List),
     ("contexts", Workload::Contexts),
@@ -48,6 +56,7 @@ struct Request {
     workloads: Vec<Workload>,
     rounds: usize,
     harness: Option<PathBuf>,
+    corpus: Option<PathBuf>,
 }
 
 /// The programs under measurement and the directory in which they work.
@@ -56,11 +65,13 @@ struct Bench {
     reference: PathBuf,
     dir: PathBuf,
     rounds: usize,
+    /// Transcripts to take in; where there are none, some are made.
+    corpus: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
     let request = Request::parse(arguments, env::var_os("ENJAMB_BENCH_HARNESS").map(PathBuf::from))?;
-    let bench = Bench::build(request.rounds)?;
+    let bench = Bench::build(request.rounds, request.corpus)?;
     println!("{}", machine());
     let ran = request.workloads.iter().try_for_each(|workload| bench.measure(*workload));
     let ran = ran.and_then(|()| match &request.harness {
@@ -73,12 +84,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
 
 impl Request {
     fn parse(arguments: &[String], harness: Option<PathBuf>) -> Result<Self, Problem> {
-        let mut request = Self { workloads: Vec::new(), rounds: ROUNDS, harness };
+        let mut request = Self { workloads: Vec::new(), rounds: ROUNDS, harness, corpus: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--rounds" => request.rounds = rounds_of(words.next())?,
                 "--harness" => request.harness = Some(words.next().ok_or("--harness needs a directory")?.into()),
+                "--corpus" => request.corpus = Some(words.next().ok_or("--corpus needs a directory")?.into()),
                 name => request.workloads.push(workload_named(name)?),
             }
         }
@@ -103,14 +115,17 @@ fn workload_named(name: &str) -> Result<Workload, Problem> {
 }
 
 impl Bench {
-    fn build(rounds: usize) -> Result<Self, Problem> {
+    fn build(rounds: usize, corpus: Option<PathBuf>) -> Result<Self, Problem> {
+        let unreadable =
+            |path: PathBuf| fs::canonicalize(&path).map_err(|cause| format!("{}: {cause}", path.display()));
+        let corpus = corpus.map(unreadable).transpose()?;
         let packages = ["build", "--release", "--package", "enjamb-cli", "--package", "enjamb-testkit"];
         command::run(cargo(packages).args(["--bin", "enjamb", "--bin", "bench_reference"]))?;
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from);
         let dir = target.join("bench");
         empty(&dir)?;
         let program = |name| target.join("release").join(name);
-        Ok(Self { enjamb: program("enjamb"), reference: program("bench_reference"), dir, rounds })
+        Ok(Self { enjamb: program("enjamb"), reference: program("bench_reference"), dir, rounds, corpus })
     }
 
     /// Runs a workload in an empty directory.
@@ -120,6 +135,8 @@ impl Bench {
             Workload::OneWriter => commits::one_writer(self),
             Workload::ManyWriters => commits::many_writers(self),
             Workload::Chain => chain::run(self),
+            Workload::Size => size::run(self, &self.transcripts()?),
+            Workload::Intake => intake::run(self, &self.transcripts()?),
             Workload::Verify => verify::run(self),
             Workload::List => listing::run(self),
             Workload::Contexts => contexts::run(self),
@@ -138,6 +155,17 @@ impl Bench {
         let mut command = Command::new(&self.reference);
         command.args(arguments).current_dir(&self.dir);
         command
+    }
+
+    /// The transcripts that were named, or made ones.
+    fn transcripts(&self) -> Result<PathBuf, Problem> {
+        self.corpus.clone().map_or_else(|| self.made_transcripts(), Ok)
+    }
+
+    fn made_transcripts(&self) -> Result<PathBuf, Problem> {
+        let made = self.fresh("corpus")?;
+        rounds::finished(&mut self.reference(&["transcripts", "corpus", CORPUS_BYTES]))?;
+        Ok(made)
     }
 
     /// An empty place, whatever was there.
@@ -187,16 +215,17 @@ mod tests {
 
     #[test]
     fn workloads_are_chosen_by_name() {
-        let request = parse("w2 list --rounds 9 --harness /h").unwrap();
+        let request = parse("w2 list --rounds 9 --harness /h --corpus /c").unwrap();
         assert_eq!(request.workloads, [Workload::ManyWriters, Workload::List]);
         assert_eq!((request.rounds, request.harness), (9, Some(PathBuf::from("/h"))));
+        assert_eq!(request.corpus, Some(PathBuf::from("/c")));
     }
 
     #[test]
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W8, list, contexts, memory"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

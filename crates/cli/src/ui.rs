@@ -82,7 +82,12 @@ impl Ui {
     }
 
     pub fn flush(&mut self) -> crate::failure::Result<()> {
-        Ok(self.out.flush()?)
+        Ok(self.flush_now()?)
+    }
+
+    /// As [`Ui::flush`], in terms of the output alone.
+    pub fn flush_now(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// One JSON document, on one line.
@@ -173,6 +178,15 @@ impl Ui {
             let _ = self.out.flush();
             self.error_line(&safe_line(text));
         }
+    }
+
+    /// Asks a person who is there a question; anything but yes is no.
+    pub fn ask(&mut self, question: &str) -> io::Result<bool> {
+        self.out.flush()?;
+        write!(anstream::stderr(), "{} [y/N] ", safe_line(question))?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
     /// Runs something long with a bar on stderr, if a person is watching.

@@ -42,10 +42,16 @@ pub mod attribute {
     /// The URL of the repository that was worked on.
     pub const REPOSITORY: &str = "repository";
     pub const SESSION_ID: &str = "session_id";
+    /// The session that this one works for.
+    pub const PARENT_SESSION: &str = "parent_session";
+    /// What a reply cost, in dollars.
+    pub const COST: &str = "cost";
     /// The provider's id of the reply that an entry belongs to.
     pub const MESSAGE_ID: &str = "message_id";
     /// Version of the runtime that wrote the entry.
     pub const VERSION: &str = "version";
+    /// The runtime whose version that is.
+    pub const RUNTIME: &str = "runtime";
     /// The entry stood before a compaction and was carried over it: the summary does not replace it.
     pub const KEPT: &str = "kept_by_compaction";
     /// The entry repeats one from before a compaction.

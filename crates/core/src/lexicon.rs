@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use crate::compact::words;
 
 /// Words of one message that are kept; a message longer than that is found by how it begins.
-const TERMS_MAX: usize = 64;
+const TERMS_MAX: usize = 256;
 /// Bytes of a word that is kept.
 const TERM_BYTES_MAX: usize = 64;
 
-/// The words of a text, each once with how often it comes, in the order in which they come first.
+/// The words of a text in lower case, each once with how often it comes, in the order in which they come first.
 pub fn terms(text: &str) -> Vec<(String, u64)> {
     let mut terms: Vec<(String, u64)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    for word in words(text).filter(|word| word.len() <= TERM_BYTES_MAX) {
+    for word in words(text).map(|word| word.to_lowercase()).filter(|word| word.len() <= TERM_BYTES_MAX) {
         match places.get(&word) {
             Some(at) => terms[*at].1 += 1,
             None if terms.len() < TERMS_MAX => {
@@ -81,8 +81,9 @@ mod tests {
     fn words_are_counted_once_each_and_bounded() {
         let found = terms("Retry the retry, the loop");
         assert_eq!(found, [("retry".into(), 2), ("loop".into(), 1)]);
-        let many: String = (0..200).map(|at| format!("word{at} ")).collect();
-        assert_eq!(terms(&many).len(), 64);
+        assert_eq!(terms("ÄRGER Ärger"), [("ärger".into(), 2)]);
+        let many: String = (0..300).map(|at| format!("word{at} ")).collect();
+        assert_eq!(terms(&many).len(), 256);
         assert_eq!(terms(&"x".repeat(65)), []);
     }
 

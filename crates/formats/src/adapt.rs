@@ -22,8 +22,7 @@ pub(crate) struct Palette {
     pub(crate) images: Images,
     /// The media type of an image that is given by its URL.
     pub(crate) url_types: bool,
-    /// Results of several parts.
-    pub(crate) result_parts: bool,
+    pub(crate) results: Results,
     /// Messages of the system and of the developer.
     pub(crate) system: bool,
     /// Tool inputs that are not objects.
@@ -42,6 +41,22 @@ pub(crate) struct Palette {
     pub(crate) any_id: bool,
 }
 
+/// Adapts the entries of one conversation, in order.
+pub(crate) struct Adapter {
+    palette: Palette,
+    is_blind: bool,
+    entries: usize,
+    pub(crate) ledger: Vec<Fate>,
+}
+
+impl Adapter {
+    pub(crate) fn entry(&mut self, entry: &Entry) -> Option<Entry> {
+        let index = self.entries;
+        self.entries += 1;
+        self.palette.entry(index, entry, self.is_blind, &mut self.ledger)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Own {
     All,
@@ -58,6 +73,15 @@ pub(crate) enum Thoughts {
     /// Their text, and this provider's signature.
     Plain(&'static str),
     None,
+}
+
+/// What a result may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Results {
+    Parts,
+    /// One text, and after it parts that are none.
+    TextFirst,
+    OneText,
 }
 
 /// Texts in which there is nothing to read.
@@ -83,7 +107,7 @@ impl Palette {
         thoughts: Thoughts::Any,
         images: Images::Anywhere,
         url_types: true,
-        result_parts: true,
+        results: Results::Parts,
         system: true,
         free_input: true,
         errors: true,
@@ -96,15 +120,21 @@ impl Palette {
     };
 
     pub(crate) fn encode(&self, source: &Conversation, write: impl FnOnce(&[Entry]) -> Vec<u8>) -> Encoded {
-        let mut ledger = Vec::with_capacity(source.entries.len());
-        let is_blind = self.is_blind(source);
-        let entries: Vec<Entry> = source
-            .entries
-            .iter()
-            .enumerate()
-            .filter_map(|(index, entry)| self.entry(index, entry, is_blind, &mut ledger))
-            .collect();
+        let (entries, ledger) = self.adapted(source);
         Encoded { bytes: write(&entries), ledger }
+    }
+
+    /// The entries that there is room for, and what became of each block.
+    pub(crate) fn adapted(&self, source: &Conversation) -> (Vec<Entry>, Vec<Fate>) {
+        let mut adapter = self.adapter(source);
+        let entries = source.entries.iter().filter_map(|entry| adapter.entry(entry)).collect();
+        (entries, adapter.ledger)
+    }
+
+    /// For a conversation of which at least the outline is known.
+    pub(crate) fn adapter(&self, outline: &Conversation) -> Adapter {
+        let ledger = Vec::with_capacity(outline.entries.len());
+        Adapter { palette: *self, is_blind: self.is_blind(outline), entries: 0, ledger }
     }
 
     /// True when the last compaction left a summary that only its provider can read. Whoever else goes on from there
@@ -209,9 +239,12 @@ impl Palette {
             content.insert(0, Block::Text(ERROR_MARK.to_owned()));
             reason = "the error flag becomes text";
         }
-        if content.len() > 1 && !self.result_parts {
-            let whole = ToolResult { content, ..result.clone() }.text();
+        if !self.results.hold(&content) {
+            let is_text = |block: &Block| block.as_text().is_some();
+            let (texts, rest): (Vec<Block>, Vec<Block>) = content.into_iter().partition(is_text);
+            let whole = ToolResult { content: texts, ..result.clone() }.text();
             content = vec![Block::Text(whole)];
+            content.extend(rest.into_iter().filter(|_| self.results == Results::TextFirst));
             reason = "parts of a result become one text";
         }
         let is_error = result.is_error && self.errors;
@@ -228,7 +261,9 @@ impl Palette {
                 Some(image) => (Some(Block::Image(image)), Some(UNTYPED)),
                 None => (Some(block.clone()), None),
             },
-            Block::Verbatim(verbatim) if self.result_parts && self.owns(verbatim) => (Some(block.clone()), None),
+            Block::Verbatim(verbatim) if self.results != Results::OneText && self.owns(verbatim) => {
+                (Some(block.clone()), None)
+            }
             Block::Image(_)
             | Block::Verbatim(_)
             | Block::Reasoning(_)
@@ -275,6 +310,17 @@ impl Palette {
 
     fn id(&self, id: &str) -> String {
         if self.any_id { id.to_owned() } else { plain_id(id) }
+    }
+}
+
+impl Results {
+    /// Whether content can stay as it is.
+    fn hold(self, content: &[Block]) -> bool {
+        match self {
+            Self::Parts => true,
+            Self::TextFirst => content.iter().skip(1).all(|block| block.as_text().is_none()),
+            Self::OneText => content.len() <= 1,
+        }
     }
 }
 
@@ -352,7 +398,7 @@ pub(crate) fn is_plain_id(id: &str) -> bool {
 }
 
 /// An id of letters, digits, `_` and `-`. Ids that differ stay different.
-fn plain_id(id: &str) -> String {
+pub(crate) fn plain_id(id: &str) -> String {
     if is_plain_id(id) {
         return id.to_owned();
     }

@@ -12,7 +12,7 @@ use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
-use crate::position::Problem;
+use crate::problem::Problem;
 
 pub(crate) const ID: &str = "anthropic-messages-v1";
 pub(crate) const PROVIDER: &str = "anthropic";

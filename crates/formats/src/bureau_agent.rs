@@ -4,7 +4,7 @@
 
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
+use crate::adapt::{EmptyText, Images, Own, Palette, Results, Thoughts};
 use crate::anthropic::{MESSAGE, acting};
 use crate::cbor::{self, Map};
 use crate::fidelity::Encoded;
@@ -20,7 +20,7 @@ const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
     thoughts: Thoughts::Plain(crate::anthropic::PROVIDER),
     images: Images::Nowhere,
-    result_parts: false,
+    results: Results::OneText,
     empty_text: EmptyText::OnlySpace,
     system: false,
     compaction: false,

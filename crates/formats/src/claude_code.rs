@@ -5,7 +5,9 @@
 //! the harness keeps for itself (progress, titles, snapshots) is carried verbatim. The same reader takes the lines of
 //! `--output-format stream-json`, which are the same records without the tree.
 
+mod findings;
 mod read;
+mod repair;
 mod standing;
 mod write;
 
@@ -15,13 +17,19 @@ mod tests;
 use enjamb_core::conversation::Conversation;
 
 use crate::adapt::{Own, Palette};
+use crate::encoder::{Before, Encoder, encode_all};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
-use crate::position::Problem;
+use crate::outline::Detail;
+use crate::problem::Problem;
+use crate::reader::ItemReader;
 use crate::{anthropic, check};
 
 pub(crate) const ID: &str = "claude-code-v1";
+const RUNTIME: &str = "claude-code";
+
+pub(crate) use repair::operate;
 
 pub(crate) struct ClaudeCode;
 
@@ -41,11 +49,19 @@ impl Format for ClaudeCode {
         read::understand(items)
     }
 
+    fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
+        Box::new(read::Reader::new(detail))
+    }
+
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, write::write)
+        encode_all(self.encoder(conversation, None), conversation)
+    }
+
+    fn encoder(&self, outline: &Conversation, before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(write::TranscriptEncoder::new(&PALETTE, outline, before.map(|before| before.0)))
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::anthropic(reading)
+        check::claude_code(reading)
     }
 }

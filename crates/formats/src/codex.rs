@@ -4,7 +4,9 @@
 //! what the runtime keeps beside it. History is read as Codex replays it: a `compacted` line replaces what came before,
 //! a roll-back takes the last turns away.
 
+mod mark;
 mod read;
+mod repair;
 mod write;
 
 #[cfg(test)]
@@ -13,13 +15,19 @@ mod tests;
 use enjamb_core::conversation::{Conversation, attribute};
 
 use crate::adapt::{Own, Palette};
+use crate::encoder::{Before, Encoder, encode_all};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
-use crate::position::Problem;
+use crate::outline::Detail;
+use crate::problem::Problem;
+use crate::reader::ItemReader;
 use crate::{check, responses};
 
 pub(crate) const ID: &str = "codex-v1";
+const RUNTIME: &str = "codex";
+
+pub(crate) use repair::operate;
 
 pub(crate) struct Codex;
 
@@ -39,8 +47,16 @@ impl Format for Codex {
         read::understand(items)
     }
 
+    fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
+        Box::new(read::Reader::new(detail))
+    }
+
     fn encode(&self, conversation: &Conversation) -> Encoded {
-        PALETTE.encode(conversation, write::write)
+        encode_all(self.encoder(conversation, None), conversation)
+    }
+
+    fn encoder(&self, outline: &Conversation, before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(write::RolloutEncoder::new(&PALETTE, outline, before.map(|before| before.0)))
     }
 
     /// What a compaction repeats was counted where it was first said.
@@ -50,6 +66,6 @@ impl Format for Codex {
     }
 
     fn check(&self, reading: &Reading) -> Vec<Problem> {
-        check::responses(reading)
+        check::codex(reading)
     }
 }

@@ -6,7 +6,7 @@
 use enjamb_core::Timestamp;
 use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Verbatim};
 
-use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
+use crate::adapt::{EmptyText, Images, Own, Palette, Results, Thoughts};
 use crate::cbor::{self, Map};
 use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
@@ -21,7 +21,7 @@ const PALETTE: Palette = Palette {
     own: Own::These(&[ID]),
     thoughts: Thoughts::Plain(crate::anthropic::PROVIDER),
     images: Images::Nowhere,
-    result_parts: false,
+    results: Results::OneText,
     empty_text: EmptyText::OnlySpace,
     system: false,
     compacted: false,

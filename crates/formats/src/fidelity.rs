@@ -102,6 +102,12 @@ impl FidelityLedger {
         ledger
     }
 
+    /// The ledger of blocks that are all as they were.
+    pub fn kept(blocks: u64) -> Self {
+        let counts = (blocks > 0).then_some(((Outcome::Kept, Cow::Borrowed("")), blocks));
+        Self { counts: counts.into_iter().collect() }
+    }
+
     /// Adds what became of other blocks, such as those of the next delta.
     pub fn merge(&mut self, other: &Self) {
         for (key, count) in &other.counts {

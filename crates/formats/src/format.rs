@@ -3,13 +3,19 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use enjamb_core::conversation::{Conversation, Entry};
+use enjamb_core::conversation::{Block, Conversation, Entry};
 
 use crate::check;
+use crate::checker::Checker;
+use crate::encoder::{Before, Collecting, Encoder};
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
-use crate::position::{FormatError, Position, Problem};
+use crate::outline::Detail;
+use crate::position::{FormatError, Position};
+use crate::problem::Problem;
+use crate::reader::{Collected, ItemReader};
+use crate::unrolled::UnrolledLine;
 
 /// A runtime's or a provider's way to write a conversation down.
 ///
@@ -24,13 +30,40 @@ pub trait Format: Sync {
     /// What the items of a delta say.
     fn understand(&self, items: &[Item<'_>]) -> Reading;
 
+    /// Reads items one at a time. A format overrides this when it need not see them all at once.
+    fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
+        Box::new(Collected::new(self, detail))
+    }
+
     /// A conversation in this format, and what became of each of its blocks.
     fn encode(&self, conversation: &Conversation) -> Encoded;
+
+    /// Writes entry by entry what the outline tells of, after what stands before it. A format overrides this when it
+    /// need not see all entries at once, or when what comes later must be linked to what came before.
+    fn encoder(&self, _outline: &Conversation, _before: Option<Before<'_>>) -> Box<dyn Encoder + '_> {
+        Box::new(Collecting::new(self))
+    }
 
     /// What the runtime or the provider would object to if the conversation went on from here, besides what was found
     /// while reading. All want each call to have its result.
     fn check(&self, reading: &Reading) -> Vec<Problem> {
         check::pairing(reading)
+    }
+
+    /// The lines that a document amounts to, where the runtime writes one anew each time; none for anything else. They
+    /// say nothing that changes when the document is only added to.
+    fn unroll(&self, _document: &[u8]) -> Option<Vec<UnrolledLine>> {
+        None
+    }
+
+    /// Whether a delta may say something else of what an earlier one told: then deltas are understood only together.
+    fn revises(&self) -> bool {
+        false
+    }
+
+    /// What a line tells of, in formats in which a later line replaces an earlier one that tells of the same.
+    fn line_key(&self, line: &str) -> String {
+        line.to_owned()
     }
 
     fn content_type(&self) -> &'static str {
@@ -77,16 +110,7 @@ pub trait Format: Sync {
 
     /// Everything that would keep the conversation from going on, damage included, in order of place.
     fn validate(&self, bytes: &[u8]) -> Vec<Problem> {
-        match self.read(bytes) {
-            Ok(reading) => {
-                let mut problems = self.check(&reading);
-                problems.extend(reading.findings);
-                problems.extend(reading.damage.first);
-                problems.sort_by_key(|problem| problem.at.offset());
-                problems
-            }
-            Err(FormatError { position, reason, .. }) => vec![Problem::error("malformed", position, reason)],
-        }
+        Checker::check(self, bytes)
     }
 
     /// Offsets at which a delta may be cut so that both sides are deltas. The last is the end of the last item.
@@ -146,6 +170,17 @@ pub struct Reading {
     pub damage: DamageReport,
     /// What is wrong with the records of this format, beyond the conversation that they hold.
     pub findings: Vec<Problem>,
+    /// Where each unknown kind was first met.
+    pub(crate) unknown_at: BTreeMap<String, Position>,
+    /// The item that is being read.
+    pub(crate) here: Option<Position>,
+    pub(crate) detail: Detail,
+    /// For each entry, in the order of reading, where its last record begins.
+    pub(crate) ends: Vec<u64>,
+    /// For each entry, its number in the order of reading; empty where that is the order of the entries.
+    pub(crate) read_as: Vec<usize>,
+    /// The record that the next one would follow, in formats whose records form a tree.
+    pub(crate) leaf: Option<String>,
 }
 
 impl Reading {
@@ -153,19 +188,33 @@ impl Reading {
     pub(crate) fn one_by_one<'i>(items: &'i [Item<'_>], read: impl Fn(&'i Item<'_>, &mut Self) -> Entry) -> Self {
         let mut reading = Self::default();
         for item in items {
+            reading.here = Some(item.at);
             let entry = read(item, &mut reading);
             reading.push(item.at, entry);
         }
         reading
     }
 
-    pub(crate) fn push(&mut self, at: Position, entry: Entry) {
+    pub(crate) fn push(&mut self, at: Position, mut entry: Entry) {
+        self.detail.reduce(&mut entry);
         self.conversation.entries.push(entry);
         self.origins.push(at);
+        self.ends.push(at.offset());
+    }
+
+    /// Takes the blocks of an entry, and lets go of what else it holds.
+    pub(crate) fn take_blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        let entry = self.conversation.entries.get_mut(entry)?;
+        entry.attributes.clear();
+        Some(std::mem::take(&mut entry.blocks))
     }
 
     pub(crate) fn count_unknown(&mut self, kind: impl Into<String>) {
-        *self.unknown.entry(kind.into()).or_default() += 1;
+        let kind = kind.into();
+        if let (Some(at), false) = (self.here, self.unknown_at.contains_key(&kind)) {
+            self.unknown_at.insert(kind.clone(), at);
+        }
+        *self.unknown.entry(kind).or_default() += 1;
     }
 
     /// Entries with their places.

@@ -13,7 +13,7 @@ use enjamb_core::frame::{
 use enjamb_core::limits::FRAME_BYTES_MAX;
 use enjamb_core::{Body, Frame, Json, RawFrame, StreamId, StreamKind, Timestamp};
 
-use crate::adapt::{EmptyText, Images, Own, Palette, Thoughts};
+use crate::adapt::{EmptyText, Images, Own, Palette, Results, Thoughts};
 use crate::anthropic::{raw_json, verbatim};
 use crate::derived::derived_uuid;
 use crate::fidelity::Encoded;
@@ -36,7 +36,7 @@ const PALETTE: Palette = Palette {
     compacted: false,
     off_line: false,
     empty_text: EmptyText::OnlySpace,
-    result_parts: false,
+    results: Results::OneText,
     ..Palette::WIDE
 };
 

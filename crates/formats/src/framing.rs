@@ -10,7 +10,8 @@ mod lines;
 use std::borrow::Cow;
 use std::ops::{AddAssign, Range};
 
-use crate::position::{Position, Problem};
+use crate::position::Position;
+use crate::problem::Problem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Framing {
@@ -34,7 +35,16 @@ pub struct Item<'a> {
 #[derive(Debug)]
 pub enum Content<'a> {
     Json(Cow<'a, str>),
-    Cbor(&'a [u8]),
+    Cbor(Cow<'a, [u8]>),
+}
+
+impl Content<'_> {
+    pub(crate) fn borrowed(&self) -> Content<'_> {
+        match self {
+            Self::Json(text) => Content::Json(Cow::Borrowed(text)),
+            Self::Cbor(bytes) => Content::Cbor(Cow::Borrowed(bytes)),
+        }
+    }
 }
 
 impl Item<'_> {

@@ -104,6 +104,23 @@ pub(crate) fn json(raw: &str) -> Json {
     Json::parse(text).expect("a part of parsed JSON is JSON")
 }
 
+/// A value without the space between its tokens.
+pub(crate) fn compact(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let (mut is_inside, mut is_escaped) = (false, false);
+    for found in raw.chars() {
+        if is_inside || !found.is_ascii_whitespace() {
+            out.push(found);
+        }
+        match found {
+            '"' if !is_escaped => is_inside = !is_inside,
+            _ => {}
+        }
+        is_escaped = is_inside && found == '\\' && !is_escaped;
+    }
+    out
+}
+
 pub(crate) fn json_text(text: &str) -> Json {
     Json::from(serde_json::Value::from(text))
 }
@@ -114,6 +131,40 @@ pub(crate) fn json_or_text(text: &str) -> Json {
         Ok(value) => json(value.get()),
         Err(_) => json_text(text),
     }
+}
+
+/// The object with one member set, everything else as it was. A member that is new comes first.
+pub(crate) fn with_member(text: &str, key: &str, value: &str) -> String {
+    let Some(object) = Object::parse(text) else { return text.to_owned() };
+    let old = object.members().filter(|(name, _)| *name == key).last().map(|(_, old)| old);
+    match old {
+        Some(old) => spliced(text, old, value),
+        None => {
+            let start = text.find('{').unwrap_or_default() + 1;
+            let comma = if object.members().next().is_some() { "," } else { "" };
+            let key = json_text(key);
+            format!("{}{}:{value}{comma}{}", &text[..start], key.get(), &text[start..])
+        }
+    }
+}
+
+/// The object without a member.
+pub(crate) fn without_member(text: &str, key: &str) -> String {
+    let Some(object) = Object::parse(text) else { return text.to_owned() };
+    let kept = object.members().filter(|(name, _)| *name != key).map(|(name, value)| (name, json(value)));
+    Writer::new().members(kept).json().get().to_owned()
+}
+
+/// A text in which another stands in the place of a part of it.
+pub(crate) fn spliced(text: &str, part: &str, new: &str) -> String {
+    let start = part.as_ptr() as usize - text.as_ptr() as usize;
+    format!("{}{new}{}", &text[..start], &text[start + part.len()..])
+}
+
+/// Values, in an array.
+pub(crate) fn array_text<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    let items: Vec<&str> = items.into_iter().collect();
+    format!("[{}]", items.join(","))
 }
 
 /// Objects, one a line.
@@ -149,8 +200,17 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_set_and_the_rest_stays() {
+        assert_eq!(with_member(r#"{ "a": 1, "b" : null }"#, "b", "2"), r#"{ "a": 1, "b" : 2 }"#);
+        assert_eq!(with_member(r#"{"a":1}"#, "b", "2"), r#"{"b":2,"a":1}"#);
+        assert_eq!(with_member("{}", "b", "2"), r#"{"b":2}"#);
+        assert_eq!(without_member(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
+    }
+
+    #[test]
     fn a_kept_value_stands_on_one_line() {
         assert_eq!(json("{\n \"a\": [1,\r\n2]}").get(), "{ \"a\": [1,2]}");
+        assert_eq!(compact("{\n \"a \\\" b\\\\\" : [ 1e999 , \"\"]\t}"), "{\"a \\\" b\\\\\":[1e999,\"\"]}");
         assert_eq!(json_or_text("{\"n\":1e999}").get(), "{\"n\":1e999}");
         assert_eq!(json_or_text("*** Begin").get(), "\"*** Begin\"");
     }

@@ -1,4 +1,4 @@
-//! Where in the bytes something stands, and what is wrong there.
+//! Where in the bytes something stands.
 
 use std::fmt;
 
@@ -15,6 +15,21 @@ impl Position {
             Self::Line { offset, .. } | Self::Item { offset, .. } => offset,
         }
     }
+
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Line { number, .. } | Self::Item { number, .. } => number,
+        }
+    }
+
+    /// The same place, after as many lines or items and as many bytes of earlier deltas.
+    #[must_use]
+    pub(crate) const fn after(self, numbers: u64, bytes: u64) -> Self {
+        match self {
+            Self::Line { number, offset } => Self::Line { number: number + numbers, offset: offset + bytes },
+            Self::Item { number, offset } => Self::Item { number: number + numbers, offset: offset + bytes },
+        }
+    }
 }
 
 impl fmt::Display for Position {
@@ -23,41 +38,6 @@ impl fmt::Display for Position {
             Self::Line { number, offset } => write!(f, "line {number} (byte {offset})"),
             Self::Item { number, offset } => write!(f, "item {number} (byte {offset})"),
         }
-    }
-}
-
-/// Something about a transcript that its runtime or provider may not take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Stable, for programs.
-    pub code: &'static str,
-    pub severity: Severity,
-    pub at: Position,
-    /// For people.
-    pub sentence: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// The runtime or the provider would refuse to go on.
-    Error,
-    /// It would go on, with less than there was.
-    Warning,
-}
-
-impl Problem {
-    pub fn error(code: &'static str, at: Position, sentence: impl Into<String>) -> Self {
-        Self { code, severity: Severity::Error, at, sentence: sentence.into() }
-    }
-
-    pub fn warning(code: &'static str, at: Position, sentence: impl Into<String>) -> Self {
-        Self { code, severity: Severity::Warning, at, sentence: sentence.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} [{}]", self.at, self.sentence, self.code)
     }
 }
 

@@ -8,11 +8,24 @@ use crate::codex::Codex;
 use crate::events::Events;
 use crate::format::Format;
 use crate::frames::Frames;
+use crate::gemini::Gemini;
 use crate::generic::Generic;
+use crate::opencode::OpenCode;
 use crate::responses::OpenResponses;
 
-static FORMATS: &[&dyn Format] =
-    &[&AnthropicMessages, &BureauAgent, &ClaudeCode, &Codex, &Events, &Frames, &Generic, &OpenResponses, &OpenAiChat];
+static FORMATS: &[&dyn Format] = &[
+    &AnthropicMessages,
+    &BureauAgent,
+    &ClaudeCode,
+    &Codex,
+    &Events,
+    &Frames,
+    &Gemini,
+    &Generic,
+    &OpenResponses,
+    &OpenAiChat,
+    &OpenCode,
+];
 
 /// Every format, by name.
 pub fn all() -> &'static [&'static dyn Format] {

@@ -17,7 +17,7 @@ use crate::fidelity::Encoded;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
 use crate::json::{self, Object, Writer};
-use crate::position::Problem;
+use crate::problem::Problem;
 
 pub(crate) const ID: &str = "open-responses-v1";
 pub(crate) const PROVIDER: &str = "openai";
@@ -198,6 +198,11 @@ impl ItemWriter {
         }
         items.extend(message(entry.role, &parts));
         items
+    }
+
+    /// Remembers a call of a custom tool that was written before: its output has a name of its own.
+    pub(crate) fn note_custom(&mut self, call_id: &str) {
+        self.custom.insert(call_id.to_owned());
     }
 
     fn item(&mut self, block: &Block) -> Json {

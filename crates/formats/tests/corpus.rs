@@ -2,13 +2,13 @@
 //!
 //! The transcripts are other people's and not part of this project. Where they are not at hand, these tests pass.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use enjamb_formats::{Damage, Format, Look, Severity, TokenCounting, all, by_id, concat};
+use enjamb_formats::{Code, Damage, Format, Look, Problem, Reuse, TokenCounting, all, by_id, concat, repair};
 
 const TOLERANT: Look = Look { counting: TokenCounting::Cheap, damage: Damage::Keep };
 
@@ -55,7 +55,13 @@ fn sample<'a>(format: &dyn Format, bytes: &'a [u8]) -> &'a [u8] {
 }
 
 fn each(check: impl Fn(&dyn Format, &str, &[u8])) {
-    for (runtime, format) in [("claude-code", "claude-code-v1"), ("codex", "codex-v1")] {
+    let runtimes = [
+        ("claude-code", "claude-code-v1"),
+        ("codex", "codex-v1"),
+        ("gemini", "gemini-v1"),
+        ("opencode", "opencode-v1"),
+    ];
+    for (runtime, format) in runtimes {
         let format = by_id(format).expect("a format");
         for (name, bytes) in transcripts(runtime) {
             check(format, &name, &bytes);
@@ -128,22 +134,32 @@ fn every_transcript_is_translated_to_every_format() {
 #[test]
 fn what_was_valid_stays_valid_in_translation() {
     each(|format, name, bytes| {
-        let errors = |format: &dyn Format, bytes: &[u8]| -> BTreeMap<&str, usize> {
-            let mut codes = BTreeMap::new();
-            let problems = format.validate(bytes).into_iter();
-            for problem in problems.filter(|problem| problem.severity == Severity::Error) {
-                *codes.entry(problem.code).or_default() += 1;
-            }
-            codes
-        };
         let bytes = sample(format, bytes);
-        let before = errors(format, bytes);
+        // What one runtime makes good another may refuse: a call that a session broke off at.
+        let before: BTreeSet<Code> = format.validate(bytes).into_iter().map(|problem| problem.code).collect();
         let conversation = format.decode(bytes).unwrap();
         for target in all() {
-            for code in errors(*target, &target.encode(&conversation).bytes).keys() {
-                let inherited = before.contains_key(code) || *code == "first-not-user" || *code == "no-messages";
-                assert!(inherited, "{name} to {}: {code}", target.id());
+            let problems = target.validate(&target.encode(&conversation).bytes).into_iter();
+            for Problem { code, sentence, .. } in problems.filter(Problem::is_error) {
+                let inherited = before.contains(&code) || [Code::FirstNotUser, Code::NoMessages].contains(&code);
+                assert!(inherited, "{name} to {}: {code}: {sentence}", target.id());
             }
         }
+    });
+}
+
+/// What a check finds wrong, a repair mends; what it leaves is said to be beyond repair, and nothing is changed twice.
+#[test]
+fn every_transcript_is_repaired_or_said_to_be_beyond_it() {
+    each(|format, name, bytes| {
+        let bytes = sample(format, bytes);
+        let repaired = repair(format, &[bytes], Reuse::SameAccount).unwrap_or_else(|cause| panic!("{name}: {cause}"));
+        let mendable: Vec<&Problem> =
+            repaired.left.iter().filter(|problem| problem.code.remedy().is_repair()).collect();
+        assert!(mendable.is_empty(), "{name}: {mendable:?}");
+        let whole = repaired.deltas[0].as_deref().unwrap_or(bytes);
+        let again = repair(format, &[whole], Reuse::SameAccount).expect("a repaired transcript");
+        assert!(again.changes.is_empty(), "{name}: {:?}", again.changes);
+        assert_eq!(repaired.changes.is_empty(), repaired.deltas[0].is_none(), "{name}");
     });
 }

@@ -7,7 +7,10 @@ use enjamb_core::conversation::{
     Verbatim,
 };
 use enjamb_core::{Json, Timestamp};
-use enjamb_formats::{Damage, Format, Framing, Look, Outcome, TokenCounting, all, by_id, concat, narrative};
+use enjamb_formats::{
+    Code, Damage, FidelityLedger, Format, Framing, Look, Outcome, Problem, Survey, Surveyed, TokenCounting, all, by_id,
+    concat, narrative,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -110,6 +113,39 @@ fn blocks(conversation: &Conversation) -> Vec<&Block> {
     conversation.entries.iter().flat_map(|entry| &entry.blocks).collect()
 }
 
+fn deltas_of(format: &dyn Format, whole: &[u8], every: usize) -> Vec<Vec<u8>> {
+    let ends = format.split(whole).unwrap();
+    let mut cuts: Vec<usize> = ends.iter().copied().step_by(every).collect();
+    if cuts.last() != ends.last() {
+        cuts.extend(ends.last());
+    }
+    format.cut(whole, &cuts).unwrap().into_iter().map(|part| part.into_owned()).collect()
+}
+
+fn in_passes<D: AsRef<[u8]>>(
+    source: &dyn Format,
+    target: &dyn Format,
+    deltas: &[D],
+    before: Option<&Surveyed<'_>>,
+) -> (Vec<u8>, FidelityLedger) {
+    let mut survey = Survey::new(source);
+    deltas.iter().for_each(|delta| survey.push(delta.as_ref()).unwrap());
+    let surveyed = survey.finish();
+    let mut translation = surveyed.translate(target, before.map(|before| before.before()));
+    let mut bytes = Vec::new();
+    deltas.iter().for_each(|delta| bytes.extend_from_slice(translation.push(delta.as_ref()).unwrap()));
+    let (rest, ledger) = translation.finish();
+    bytes.extend(rest);
+    (bytes, ledger)
+}
+
+/// What the model would see, in words.
+fn shown(conversation: &Conversation) -> Vec<String> {
+    let seen = conversation.entries.iter().filter(|entry| entry.is_message() && entry.standing == Standing::Context);
+    let texts = seen.flat_map(|entry| &entry.blocks).filter_map(Block::as_text);
+    texts.map(str::to_owned).collect()
+}
+
 fn decode(format: &dyn Format, bytes: &[u8]) -> Conversation {
     let found = format.inspect_with(bytes, TOLERANT).unwrap_or_else(|cause| panic!("{cause}"));
     assert!(found.damage.is_empty(), "{}: {:?}", format.id(), found.damage);
@@ -124,6 +160,12 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         b"{\"type\":\"system\",\"subtype\":\"compact_boundary\",\"uuid\":\"c\"}\n",
         b"{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"user\",\"content\":\"x\"}}\n",
         b"{\"type\":\"compacted\",\"payload\":{\"replacement_history\":[{}]}}\n",
+        b"{\"type\":\"gemini\",\"id\":\"a\",\"toolCalls\":[{\"id\":\"c\",\"name\":\"n\",\"result\":[",
+        b"{\"type\":\"user\",\"id\":\"b\",\"content\":\"x\"}\n",
+        b"{\"$rewindTo\":\"b\"}\n",
+        b"{\"$set\":{\"messages\":[{\"id\":\"a\",\"type\":\"user\"},",
+        b"{\"info\":{\"id\":\"m\",\"role\":\"user\"},\"parts\":[{\"type\":\"tool\",\"callID\":\"c\",\"state\":{",
+        b"{\"id\":\"p\",\"messageID\":\"m\",\"type\":\"text\",\"text\":\"x\"}\n",
         b"{\"type\":\"event_msg\",\"payload\":{\"type\":\"thread_rolled_back\",\"num_turns\":9}}\n",
         b"{\"role\":\"user\",\"content\":",
         b"{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":[",
@@ -200,7 +242,7 @@ proptest! {
             let first = decode(*format, &once);
             let encoded = format.encode(&first);
             let second = decode(*format, &encoded.bytes);
-            prop_assert_eq!(blocks(&first), blocks(&second), "{}", format.id());
+            prop_assert_eq!(&first, &second, "{}", format.id());
             let lost = encoded.ledger.iter().find(|fate| fate.outcome != Outcome::Kept);
             prop_assert_eq!(lost, None, "{}", format.id());
         }
@@ -223,6 +265,51 @@ proptest! {
                 prop_assert!(place.is_some(), "{}: {block:?} is not among {found:?}", format.id());
                 place.map(|place| found.swap_remove(place));
             }
+        }
+    }
+
+    /// In two passes over deltas, or at once in memory: the same bytes, and the same ledger.
+    #[test]
+    fn a_translation_is_the_same_in_passes(conversation in conversation(), every in 1..4usize) {
+        for source in all() {
+            let whole = source.encode(&conversation).bytes;
+            let deltas = deltas_of(*source, &whole, every);
+            for target in all() {
+                let expected = target.encode(&source.decode(&concat(*source, &deltas).unwrap()).unwrap());
+                let (bytes, ledger) = in_passes(*source, *target, &deltas, None);
+                prop_assert_eq!(
+                    String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&expected.bytes),
+                    "{} to {}", source.id(), target.id()
+                );
+                prop_assert_eq!(ledger, expected.fidelity());
+            }
+        }
+    }
+
+    /// From one runtime to another and back: what was there is not written again, and what is new goes on from it.
+    #[test]
+    fn what_is_new_goes_on_from_what_was_there(old in conversation(), new in conversation()) {
+        for (home, away) in [("claude-code-v1", "codex-v1"), ("codex-v1", "claude-code-v1")] {
+            let (home, away) = (by_id(home).unwrap(), by_id(away).unwrap());
+            let stays = home.encode(&old).bytes;
+            let begins = |problem: &Problem| problem.code == Code::SessionMetaMissing;
+            if stays.is_empty() || home.validate(&stays).iter().any(begins) {
+                continue;
+            }
+            let added = away.encode(&new).bytes;
+            let mut survey = Survey::new(home);
+            survey.push(&stays).unwrap();
+            let (bytes, ledger) = in_passes(away, home, &[&added], Some(&survey.finish()));
+            let source = away.decode(&added).unwrap();
+            prop_assert_eq!(ledger.blocks(), source.block_count());
+            let whole = [&stays[..], &bytes[..]].concat();
+            let broken = home.validate(&whole).into_iter().find(|problem| {
+                matches!(problem.code, Code::ParentMissing | Code::SessionMetaMissing | Code::TimestampMissing)
+            });
+            prop_assert_eq!(broken, None);
+            let expected = shown(&home.decode(&bytes).unwrap());
+            let all = shown(&home.decode(&whole).unwrap());
+            prop_assert!(all.ends_with(&expected), "{}: {all:?} does not end with {expected:?}", home.id());
         }
     }
 

@@ -8,6 +8,7 @@ mod error;
 mod index;
 mod memory;
 mod plan;
+pub mod private;
 mod record;
 pub mod segment;
 mod segments;
@@ -155,6 +156,8 @@ pub trait Ledger: Send + Sync {
     fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>>;
     /// Up to `limit` messages of a thread, up to a seq, in which a word comes (`core::lexicon`); the last first.
     fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings>;
+    /// The words that begin so, each with the threads that it comes in: by word, and then by the name of the thread.
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>>;
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>>;
     /// Up to `limit` commits whose id lies in `low..=high`, in the order of their ids.
     fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>>;
@@ -174,8 +177,8 @@ pub trait Ledger: Send + Sync {
     fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
         timeline::read(self, span, limit)
     }
-    /// Up to `limit` commits that nobody has summarised, oldest first.
-    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>>;
+    /// Up to `limit` commits that nobody has summarised, oldest first: those stored after another one, or all.
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>>;
     /// Every frame from record `from` on, in the order of the log, until `visit` says to stop.
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()>;
     /// The number of the last record. It grows with every append, by whichever process.

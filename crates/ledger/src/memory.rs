@@ -1,6 +1,6 @@
 //! The model: everything in plain vectors, every answer by walking all of them. Slow, and too simple to be wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -93,7 +93,7 @@ impl Records {
         Some(StreamSummary {
             stream: stream.clone(),
             next_seq: frames.len() as u64,
-            chain: last.chain,
+            chain: last.chain?,
             first_ms: parsed(first).timestamp_ms(),
             last_ms: parsed(last).timestamp_ms(),
             bytes: frames.iter().map(|frame| frame.json.len() as u64).sum(),
@@ -154,8 +154,8 @@ fn scope_stream(scope: Scope) -> Option<StreamId> {
 
 impl Facts for Records {
     fn head(&self, stream: &StreamId) -> Result<Option<Head>> {
-        let last = self.stream(stream).last().map(|frame| Head { next_seq: frame.seq + 1, chain: frame.chain });
-        Ok(last)
+        let last = self.stream(stream).last().copied();
+        last.map(|frame| Ok(Head { next_seq: frame.seq + 1, chain: frame.recorded_chain()? })).transpose()
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
@@ -228,7 +228,9 @@ impl Ledger for MemoryLedger {
     fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
         let records = self.records();
         let frames = records.stream(stream).into_iter().filter(|frame| frame.seq >= from_seq).take(limit);
-        Ok(frames.map(|frame| StoredFrame { seq: frame.seq, chain: frame.chain, json: frame.json.clone() }).collect())
+        frames
+            .map(|frame| Ok(StoredFrame { seq: frame.seq, chain: frame.recorded_chain()?, json: frame.json.clone() }))
+            .collect()
     }
 
     fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
@@ -298,6 +300,15 @@ impl Ledger for MemoryLedger {
         Ok(found.take(limit).collect())
     }
 
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
+        let records = self.records();
+        let all = records
+            .frames()
+            .flat_map(|(_, frame)| words_of(&parsed(frame)).into_iter().map(|(word, _)| (word, frame.stream.clone())));
+        let found: BTreeSet<_> = all.filter(|(word, _)| word.starts_with(prefix)).collect();
+        Ok(found.into_iter().collect())
+    }
+
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
         let found = self.records().commits().into_iter().find(|commit| commit.link.id == *id);
         Ok(found)
@@ -355,9 +366,14 @@ impl Ledger for MemoryLedger {
         Ok(of_principal.max_by_key(|commit| commit.link.created_at).map(|commit| commit.link.id))
     }
 
-    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
         let commits = self.records().commits();
-        Ok(commits.iter().filter(|commit| commit.summary.is_none()).map(|commit| commit.link.id).take(limit).collect())
+        let from = match after {
+            None => 0,
+            Some(id) => commits.iter().position(|commit| commit.link.id == *id).map_or(commits.len(), |at| at + 1),
+        };
+        let later = commits[from..].iter().filter(|commit| commit.summary.is_none());
+        Ok(later.map(|commit| commit.link.id).take(limit).collect())
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {

@@ -48,7 +48,7 @@ impl Recent {
         match record {
             Record::Frame(frame) => {
                 let marks = order::marks(&RawFrame::parse(frame.json.clone())?);
-                self.learn_frame(frame, marks);
+                self.learn_frame(frame, frame.recorded_chain()?, marks);
             }
             Record::Bytes { id, .. } => {
                 self.artifacts.insert(*id, true);
@@ -59,8 +59,8 @@ impl Recent {
         Ok(())
     }
 
-    fn learn_frame(&mut self, frame: &FrameRecord, marks: Vec<Mark>) {
-        self.heads.insert(frame.stream.clone(), Head { next_seq: frame.seq + 1, chain: frame.chain });
+    fn learn_frame(&mut self, frame: &FrameRecord, chain: Digest, marks: Vec<Mark>) {
+        self.heads.insert(frame.stream.clone(), Head { next_seq: frame.seq + 1, chain });
         for mark in marks {
             if let MarkKey::Dropped(id) = &mark.key {
                 self.artifacts.insert(*id, false);
@@ -209,7 +209,7 @@ fn plan_frame(
     let marks = admit_read(&raw, read, digest, &known)?;
     let json = raw.into_bytes();
     let record = FrameRecord::chained(&head.chain, frame.stream.clone(), head.next_seq, key, json);
-    learned.learn_frame(&record, marks);
+    learned.learn_frame(&record, record.recorded_chain()?, marks);
     planned.records.push(Record::Frame(record));
     planned.answer.frames.push(FrameAt { stream: frame.stream, seq: head.next_seq });
     Ok(())

@@ -1,8 +1,9 @@
 //! Records: what the log is made of, and their bytes.
 //!
 //! A record's body is a kind byte, fields, and a CRC-32C over the record's number and all before it, so that a flipped
-//! bit or a row in another row's place is noticed whenever a body is read. Bodies are the truth: `docs/FORMAT.md` is the
-//! normative description of this file.
+//! bit or a row in another row's place is noticed whenever a body is read. In a segment, whose blocks and tables have
+//! digests, bodies are shorter: without the checksum, and frames without a chain value that follows from those before.
+//! Bodies are the truth: `docs/FORMAT.md` is the normative description of this file.
 
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId, StreamKind};
 
@@ -27,8 +28,9 @@ pub struct FrameRecord {
     pub seq: u64,
     /// Set on the first frame of a batch that came with an idempotency key.
     pub key: Option<KeyUse>,
-    /// Covers this frame and the chain of the frame before it.
-    pub chain: Digest,
+    /// Covers this frame and the chain of the frame before it. Most sealed frames are without: it follows from those
+    /// before, back to a [`STATION`].
+    pub chain: Option<Digest>,
     pub json: Vec<u8>,
 }
 
@@ -54,14 +56,32 @@ const FRAME: u8 = 1;
 const BYTES: u8 = 2;
 const SEGMENT: u8 = 3;
 const DROPPED: u8 = 4;
+const SEALED_FRAME: u8 = 5;
+const SEALED_STATION: u8 = 6;
+const SEALED_BYTES: u8 = 7;
 const CRC_LEN: usize = 4;
+
+/// Of so many frames of a stream the last keeps its chain value in a segment.
+pub const STATION: u64 = 64;
 
 impl FrameRecord {
     /// Makes the record that follows `previous` in its stream.
     pub fn chained(previous: &Digest, stream: StreamId, seq: u64, key: Option<KeyUse>, json: Vec<u8>) -> Self {
-        let mut record = Self { stream, seq, key, chain: Digest::ZERO, json };
-        record.chain = record.chain_after(previous);
+        let mut record = Self { stream, seq, key, chain: None, json };
+        record.chain = Some(record.chain_after(previous));
         record
+    }
+
+    /// The chain value as it is recorded, where it has to be.
+    pub fn recorded_chain(&self) -> Result<Digest, LedgerError> {
+        let subject = || format!("frame {} of {}", self.seq, self.stream);
+        self.chain.ok_or_else(|| LedgerError::corrupt(subject(), "it was sealed without its digest"))
+    }
+
+    /// The chain value this frame has after `previous`; `None` when it is recorded with another.
+    pub fn following(&self, previous: &Digest) -> Option<Digest> {
+        let chain = self.chain_after(previous);
+        self.chain.is_none_or(|recorded| recorded == chain).then_some(chain)
     }
 
     /// The chain value this frame has if the frame before it has `previous`.
@@ -73,12 +93,13 @@ impl FrameRecord {
 
     fn head_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.stream.id.len());
+        out.push(FRAME);
         self.put_head(&mut out);
         out
     }
 
+    /// What stands between the kind byte and the chain value.
     fn put_head(&self, out: &mut Vec<u8>) {
-        out.push(FRAME);
         put_short(out, self.stream.kind.as_str());
         out.extend((self.stream.id.len() as u16).to_le_bytes());
         out.extend(self.stream.id.as_bytes());
@@ -92,9 +113,27 @@ impl FrameRecord {
             }
         }
     }
+
+    fn seal(&self) -> Vec<u8> {
+        let station = self.chain.filter(|_| self.seq % STATION == STATION - 1);
+        let mut out = vec![if station.is_some() { SEALED_STATION } else { SEALED_FRAME }];
+        self.put_head(&mut out);
+        out.extend(station.iter().flat_map(Digest::as_bytes));
+        out.extend(&self.json);
+        out
+    }
 }
 
 impl Record {
+    /// Bytes of content: a frame's JSON or an artifact's bytes.
+    pub fn content_len(&self) -> u64 {
+        match self {
+            Self::Frame(frame) => frame.json.len() as u64,
+            Self::Bytes { bytes, .. } => bytes.len() as u64,
+            Self::Segment(_) | Self::Dropped { .. } => 0,
+        }
+    }
+
     /// The body of this record as number `n` of the log.
     pub fn encode(&self, n: u64) -> Vec<u8> {
         let mut out = Vec::new();
@@ -107,9 +146,10 @@ impl Record {
         out.clear();
         match self {
             Self::Frame(frame) => {
+                out.push(FRAME);
                 frame.put_head(out);
                 out.reserve(Digest::LEN + frame.json.len() + CRC_LEN);
-                out.extend(frame.chain.as_bytes());
+                out.extend(frame.chain.expect("a frame outside a segment has its chain").as_bytes());
                 out.extend(&frame.json);
             }
             Self::Bytes { bytes, .. } => {
@@ -127,6 +167,26 @@ impl Record {
         out.extend(crc.to_le_bytes());
     }
 
+    /// The body of this record in a segment.
+    pub fn seal(&self, n: u64) -> Vec<u8> {
+        match self {
+            Self::Frame(frame) => frame.seal(),
+            Self::Bytes { bytes, .. } => [&[SEALED_BYTES], &bytes[..]].concat(),
+            Self::Segment(_) | Self::Dropped { .. } => self.encode(n),
+        }
+    }
+
+    /// Reads the body of record `n` from a segment, which has compared its digest.
+    pub fn unseal(n: u64, body: &[u8]) -> Result<Self, LedgerError> {
+        let damaged = || LedgerError::corrupt(format!("record {n}"), "fields do not parse");
+        match body.split_first() {
+            Some((&SEALED_FRAME, rest)) => decode_frame(&mut Fields(rest), false).map(Self::Frame).ok_or_else(damaged),
+            Some((&SEALED_STATION, rest)) => decode_frame(&mut Fields(rest), true).map(Self::Frame).ok_or_else(damaged),
+            Some((&SEALED_BYTES, bytes)) => Ok(Self::Bytes { id: ArtifactId::of(bytes), bytes: bytes.to_vec() }),
+            _ => Self::decode(n, body),
+        }
+    }
+
     /// Reads the body of record `n`, refusing one that is not what was written there.
     pub fn decode(n: u64, body: &[u8]) -> Result<Self, LedgerError> {
         let damaged = |detail: &str| LedgerError::corrupt(format!("record {n}"), detail);
@@ -139,11 +199,14 @@ impl Record {
     }
 }
 
-/// The bytes in the body of a record of bytes. Whoever asks knows their digest and compares it; the checksum adds
-/// nothing to that.
+/// The bytes in the body of a record of bytes, sealed or not. Whoever asks knows their digest and compares it; the
+/// checksum adds nothing to that.
 pub(crate) fn bytes_in(body: &[u8]) -> Option<&[u8]> {
-    let (fields, _) = body.split_last_chunk::<CRC_LEN>()?;
-    fields.strip_prefix(&[BYTES])
+    match body.split_first()? {
+        (&BYTES, rest) => rest.split_last_chunk::<CRC_LEN>().map(|(bytes, _)| bytes),
+        (&SEALED_BYTES, bytes) => Some(bytes),
+        _ => None,
+    }
 }
 
 impl SegmentRecord {
@@ -167,7 +230,7 @@ fn decode_fields(fields: &[u8]) -> Option<Record> {
     let (kind, rest) = fields.split_first()?;
     let mut rest = Fields(rest);
     match *kind {
-        FRAME => decode_frame(&mut rest).map(Record::Frame),
+        FRAME => decode_frame(&mut rest, true).map(Record::Frame),
         BYTES => Some(Record::Bytes { id: ArtifactId::of(rest.0), bytes: rest.0.to_vec() }),
         SEGMENT => decode_segment(&mut rest).map(Record::Segment),
         DROPPED => Some(Record::Dropped { len: rest.u64()? }),
@@ -175,7 +238,7 @@ fn decode_fields(fields: &[u8]) -> Option<Record> {
     }
 }
 
-fn decode_frame(fields: &mut Fields<'_>) -> Option<FrameRecord> {
+fn decode_frame(fields: &mut Fields<'_>, has_chain: bool) -> Option<FrameRecord> {
     let kind = StreamKind::from(fields.short()?);
     let id_len = usize::from(u16::from_le_bytes(fields.array()?));
     let id = std::str::from_utf8(fields.take(id_len)?).ok()?;
@@ -187,7 +250,7 @@ fn decode_frame(fields: &mut Fields<'_>) -> Option<FrameRecord> {
             Some(KeyUse { key: key.to_owned(), request: fields.array()?, frames: u32::from_le_bytes(fields.array()?) })
         }
     };
-    let chain = Digest::from_bytes(fields.array()?);
+    let chain = if has_chain { Some(Digest::from_bytes(fields.array()?)) } else { None };
     Some(FrameRecord { stream, seq, key, chain, json: fields.0.to_vec() })
 }
 
@@ -255,6 +318,32 @@ mod tests {
     fn bodies_are_read_back() {
         for record in examples() {
             assert_eq!(Record::decode(3, &record.encode(3)).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn sealed_bodies_are_read_back_but_for_chains_that_follow() {
+        for record in examples() {
+            let mut expected = record.clone();
+            if let Record::Frame(frame) = &mut expected {
+                frame.chain = None;
+            }
+            let sealed = Record::unseal(3, &record.seal(3)).unwrap();
+            assert_eq!(sealed, expected);
+            assert_eq!(sealed.seal(3), record.seal(3), "sealing again changes nothing");
+            assert!(record.seal(3).len() <= record.encode(3).len());
+        }
+        let stream: StreamId = "session/s1".parse().unwrap();
+        let station = Record::Frame(FrameRecord::chained(&Digest::ZERO, stream, STATION - 1, None, b"{}".to_vec()));
+        assert_eq!(Record::unseal(3, &station.seal(3)).unwrap(), station);
+    }
+
+    #[test]
+    fn a_sealed_body_outside_a_segment_is_refused() {
+        for record in examples() {
+            let sealed = record.seal(3);
+            let kept = Record::decode(3, &sealed).is_ok();
+            assert_eq!(kept, matches!(record, Record::Segment(_) | Record::Dropped { .. }));
         }
     }
 

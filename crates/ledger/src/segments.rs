@@ -15,6 +15,7 @@ use object_store::{ObjectStore, ObjectStoreExt, path::Path as ObjectPath};
 
 use crate::Sink;
 use crate::error::LedgerError;
+use crate::private;
 use crate::segment::{Blocks, Fetch, Key, RawBlock, ReadAt, Segment, SegmentError};
 
 /// Raw bytes of blocks that are kept for the next reader.
@@ -43,7 +44,7 @@ impl Segments {
     /// The segments of the store in `dir`.
     pub fn open(dir: &Path) -> Result<Self, LedgerError> {
         let dir = dir.join("segments");
-        fs::create_dir_all(&dir).map_err(|error| LedgerError::io(&dir, error))?;
+        private::make_dir(&dir).map_err(|error| LedgerError::io(&dir, error))?;
         let store = LocalFileSystem::new_with_prefix(&dir)
             .map_err(|error| LedgerError::io(&dir, io::Error::other(error.to_string())))?;
         Ok(Self { dir, store: Arc::new(store), open: Mutex::default(), blocks: Mutex::default() })
@@ -77,8 +78,7 @@ impl Segments {
 
     fn lock_file(&self, name: &str) -> Result<File, LedgerError> {
         let path = self.dir.join(name);
-        let opened = File::options().create(true).truncate(false).write(true).open(&path);
-        opened.map_err(|error| LedgerError::io(path, error))
+        private::create_if_missing(&path).map_err(|error| LedgerError::io(path, error))
     }
 
     /// Begins a new segment.
@@ -86,7 +86,7 @@ impl Segments {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = self.dir.join(name);
-        let file = File::create(&path).map_err(|error| LedgerError::io(&path, error))?;
+        let file = private::create(&path).map_err(|error| LedgerError::io(&path, error))?;
         Ok(NewSegment { path, file: BufWriter::with_capacity(1 << 18, file) })
     }
 

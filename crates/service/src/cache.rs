@@ -8,13 +8,14 @@ mod entry;
 mod keeper;
 mod stream;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use enjamb_core::chain::Stop;
 use enjamb_core::{CommitId, Hasher};
+use enjamb_ledger::private;
 
 pub(crate) use entry::Entry;
 pub(crate) use keeper::Keeper;
@@ -82,7 +83,7 @@ impl Cache {
 
     /// Remembers that someone asked. Whether that works is of no consequence.
     pub(crate) fn note(&self, key: &Key) {
-        let _ = self.make_dir().and_then(|()| File::create(self.entry_path(key)));
+        let _ = self.make_dir().and_then(|()| private::create(&self.entry_path(key)));
     }
 
     /// Forgets a request. Its bytes may be another's too; they go when there is no room for them.
@@ -99,9 +100,7 @@ impl Cache {
     }
 
     fn make_dir(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(&self.dir)
+        private::make_dir(&self.dir)
     }
 
     /// Removes what was written longest ago until so many more bytes fit. An entry without its bytes is found out.

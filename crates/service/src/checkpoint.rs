@@ -4,7 +4,7 @@ use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{CommitType, ContextCommitted, Draft, Json, Trigger};
 use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp};
 use enjamb_formats::{Look, TokenMethod, Tokens};
-use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
+use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame, StoredCommit};
 
 use crate::{Result, ServiceError, Store};
 
@@ -28,6 +28,43 @@ pub struct Checkpoint {
     pub attributes: Option<serde_json::Value>,
     /// When it was made; now, if not given. The same commit with the same time is the same commit.
     pub created_at: Option<Timestamp>,
+}
+
+impl Checkpoint {
+    /// A delta that somebody asked to be kept, without a parent and with nothing else to say of it.
+    pub fn new(content: Content, format: &str, principal: &str) -> Self {
+        Self {
+            parent: None,
+            kind: CommitKind::Delta,
+            content,
+            format: format.to_owned(),
+            principal: principal.to_owned(),
+            trigger: "explicit".to_owned(),
+            template: None,
+            machine: None,
+            session_id: None,
+            ticket_id: None,
+            thread_id: None,
+            summary: None,
+            attributes: None,
+            created_at: None,
+        }
+    }
+
+    /// What follows a commit: whose it is and where it belongs it has from that one.
+    pub(crate) fn after(tip: &StoredCommit, kind: CommitKind, content: Content) -> Self {
+        let commit = &tip.commit;
+        Self {
+            parent: Some(tip.link.id),
+            kind,
+            template: commit.template.clone(),
+            machine: commit.machine.clone(),
+            session_id: commit.agent_session_id.clone(),
+            ticket_id: commit.ticket_id.clone(),
+            thread_id: commit.thread_id.clone(),
+            ..Self::new(content, &commit.format, &tip.stream.id)
+        }
+    }
 }
 
 /// The bytes of a delta, or where they are.
@@ -83,6 +120,30 @@ impl Store {
             (Some(before), Some(compaction)) => Ok([before, compaction]),
             _ => Err(LedgerError::corrupt("a batch", "it was answered in part").into()),
         }
+    }
+
+    /// Stores commits that follow one another, the first after its own parent.
+    pub(crate) fn checkpoint_line(&self, line: Vec<(Checkpoint, Option<Counted>)>) -> Result<Vec<Checkpointed>> {
+        let mut answers: Vec<Checkpointed> = Vec::with_capacity(line.len());
+        let mut batch: Vec<Ready> = Vec::new();
+        for (mut request, counted) in line {
+            let before = batch.last().map(|ready| ready.answer.id).or_else(|| answers.last().map(|answer| answer.id));
+            request.parent = before.or(request.parent);
+            batch.push(match (counted, &request.content) {
+                (Some(counted), Content::Stored(id)) => {
+                    let artifact = NewArtifact { id: *id, bytes: None };
+                    self.ready_with(request, artifact, counted)?
+                }
+                _ => self.ready(request)?,
+            });
+            if batch.len() == LINE_BATCH_COMMITS {
+                answers.extend(self.commit(&std::mem::take(&mut batch))?);
+            }
+        }
+        if !batch.is_empty() {
+            answers.extend(self.commit(&batch)?);
+        }
+        Ok(answers)
     }
 
     fn commit(&self, ready: &[Ready]) -> Result<Vec<Checkpointed>> {
@@ -168,6 +229,9 @@ impl Store {
         }
     }
 }
+
+/// Commits of a line that are stored with one sync.
+const LINE_BATCH_COMMITS: usize = 64;
 
 /// What a delta holds.
 pub(crate) struct Counted {

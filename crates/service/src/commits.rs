@@ -5,9 +5,9 @@ use enjamb_core::frame::{Body, ContextNoted};
 use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp, limits};
 use enjamb_ledger::{Ledger, Link, StoredCommit};
 
-use crate::{Actor, Result, ServiceError, Store};
+use crate::{Actor, Result, ServiceError, Store, link};
 
-/// New words about a commit; `None` leaves what was there.
+/// New words about a commit; `None` leaves what was there. Links to tickets are no tags: they stay.
 #[derive(Clone, Debug, Default)]
 pub struct Note {
     pub summary: Option<String>,
@@ -74,10 +74,11 @@ impl Store {
     /// Says something new of a commit. What was said before stays in the log.
     pub fn note(&self, id: &CommitId, note: Note, by: &Actor) -> Result<StoredCommit> {
         let commit = self.show(id)?;
+        let links = commit.tags.iter().filter(|tag| link::is_link(tag)).cloned();
         let body: Body = ContextNoted {
             commit_id: id.to_string(),
             summary: note.summary,
-            tags: note.tags,
+            tags: note.tags.map(|tags| tags.into_iter().filter(|tag| !link::is_link(tag)).chain(links).collect()),
             actor_id: by.actor_id.clone(),
             origin: by.origin.clone(),
         }

@@ -12,19 +12,30 @@ mod tests;
 
 use enjamb_core::StreamId;
 use enjamb_core::compact::{CUTS_MAX, cut_ordinals, stride_rule};
+use enjamb_core::compile::{ProducedBy, SummaryProvenance};
 use enjamb_core::frame::{CompactionCheckpointCreated, PlannedCut};
 use enjamb_core::order::MarkKey;
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact};
 
 pub use auto::{AutoCompact, AutoCompacted};
+pub(crate) use chain::ChainSaid;
 pub use chain::{ChainCompact, ChainCompacted, ChainSummary};
 pub use manual::ManualCompact;
 pub use schedule::{Policy as SchedulePolicy, Scheduled};
 pub use status::{CompactionStatus, JobView};
-pub use summarizer::ThreadSummarizer;
+pub use summarizer::{ThreadSummarizer, Writer};
 
 use crate::timeline::in_stream;
 use crate::{Actor, Result, Store, ThreadError};
+
+/// What becomes of a summary that takes no fewer tokens than what it stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Growth {
+    #[default]
+    Refused,
+    /// It is a checkpoint all the same. The contract's routes promise one at every cut, however short its messages.
+    Allowed,
+}
 
 /// A message at which a stride cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +126,14 @@ impl Store {
         frame.id.clone_from(&view.checkpoint_id);
         self.ledger.append(Batch { artifacts, frames: vec![frame], ..Batch::default() })?;
         Ok(view)
+    }
+}
+
+fn produced(kind: &str, id: &str, by: &Actor) -> SummaryProvenance {
+    SummaryProvenance {
+        actor_id: by.actor_id.clone(),
+        origin: by.origin.clone(),
+        produced_by: Some(ProducedBy { kind: kind.into(), id: id.into() }),
     }
 }
 

@@ -145,6 +145,9 @@ impl ServiceError {
             }
             Self::Unknown { what: "source" | "session", .. } => Some("enjamb streams --kind source --all".into()),
             Self::Unknown { what: "commit", .. } => Some("enjamb log".into()),
+            Self::Unknown { what: "context", .. } => {
+                Some("enjamb resolve PRINCIPAL --at TIME    or set ENJAMB_CONTEXT_ID where the agent runs".into())
+            }
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use enjamb_ledger::{Ledger, Sink, StreamOrder};
 
-use crate::import::path_text;
+use crate::import::{DATABASE_FORMAT, path_text};
 use crate::{Result, ServiceError, SourceState, Store};
 
 impl Store {
@@ -40,6 +40,10 @@ impl Store {
 
     /// Writes a source as it was when it was last read, and says how many bytes that were.
     pub fn export(&self, source: &SourceState, sink: &mut Sink<'_>) -> Result<u64> {
+        if source.format == DATABASE_FORMAT {
+            let detail = "a database is kept session by session: name one, as in enjamb export ses_…".to_owned();
+            return Err(ServiceError::BadFile { path: source.path.clone().into(), detail });
+        }
         let mut bytes = 0;
         let parts = source.parts.iter().map(|part| part.artifact).chain(source.tail);
         for artifact in parts {

@@ -4,11 +4,14 @@ mod append;
 mod artifact;
 mod branch;
 mod cache;
+mod capture;
 mod care;
+mod check;
 mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod current;
 mod cursor;
 mod diff;
 mod doctor;
@@ -18,6 +21,7 @@ mod exchange;
 mod export;
 mod gc;
 mod import;
+mod link;
 mod list;
 mod materialize;
 mod naming;
@@ -25,6 +29,8 @@ mod pack;
 mod policy;
 mod read;
 mod render;
+mod repair;
+mod replay;
 mod resume;
 mod revision;
 mod sample;
@@ -36,6 +42,8 @@ mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
+mod translate;
+mod watch;
 
 use std::path::Path;
 
@@ -46,14 +54,20 @@ use cache::Cache;
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
 pub use branch::{Handoff, Referenced, ThreadChild, ThreadCut};
+pub use capture::{
+    CapturePlan, Delivery, DeliveryReport, DrainBounds, Drained, HookCall, HookCommand, HookFile, HooksFound,
+    LastEvent, Miss, Missed, MissedAt, RuntimeDelivery, hook, hook_files, missed_elsewhere,
+};
 pub use care::Maintained;
+pub use check::{CheckContext, Diagnosis, Located};
 pub use checkpoint::{Checkpoint, Checkpointed, Content};
 pub use commits::{Note, Tips};
 pub use compact::{
     AutoCompact, AutoCompacted, ChainCompact, ChainCompacted, ChainSummary, CheckpointView, CompactionStatus, CutPoint,
-    CutPoints, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer,
+    CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
@@ -65,13 +79,17 @@ pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
     SourceState, arrange, files_in, known_places,
 };
+pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
 pub use materialize::{Materialize, Materialized, NARRATIVE};
 pub use naming::Expect;
 pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed};
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
-pub use resume::{LeftBehind, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug};
+pub use repair::{RepairContext, RepairedContext};
+pub use resume::{
+    FileState, LeftBehind, Replanted, ReplantedFile, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug,
+};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use snapshot::{Reach, Snapshot};
@@ -83,6 +101,7 @@ pub use tag::TagView;
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use watch::{WatchEvent, WatchOptions, WatchTell};
 
 pub use enjamb_ledger::Outcome;
 

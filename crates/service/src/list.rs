@@ -4,6 +4,7 @@ use enjamb_core::chain::Stop;
 use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp};
 use enjamb_ledger::{Ledger, Span, StoredCommit};
 
+use crate::link::tickets_of;
 use crate::{Result, Store};
 
 /// Commits that one page looks at. Where few fit, a page has few rows and says where to go on.
@@ -19,6 +20,9 @@ pub enum Source {
     Store,
     /// A chain, from this tip back.
     Chain(CommitId),
+    /// Those that nobody has summed up, the one stored first before the others. One that gets a summary leaves the list,
+    /// and a page that goes on after it goes on all the same.
+    Unsummarised,
 }
 
 /// What a commit has to be to be listed; what is not given does not matter.
@@ -27,7 +31,10 @@ pub struct Filter {
     pub principal: Option<String>,
     pub template: Option<String>,
     pub session: Option<String>,
+    /// Made for this ticket, or linked to it since.
     pub ticket: Option<String>,
+    /// Only commits with a ticket, whichever.
+    pub has_ticket: bool,
     pub thread: Option<String>,
     pub format: Option<String>,
     pub since: Option<Timestamp>,
@@ -71,20 +78,6 @@ impl Store {
         Ok(page)
     }
 
-    /// Up to `limit` commits that nobody has summed up and that fit, the one stored first before the others. There is no
-    /// next page: whatever gets a summary leaves this list, so its beginning is what is left to do.
-    pub fn unsummarised(&self, filter: &Filter, limit: usize) -> Result<Vec<StoredCommit>> {
-        let is_any = *filter == Filter { no_summary: filter.no_summary, ..Filter::default() };
-        let mut found = Vec::new();
-        for id in self.ledger.unsummarised(if is_any { limit } else { EXAMINED_MAX })? {
-            if found.len() == limit {
-                break;
-            }
-            found.extend(self.fitting(&id, filter)?);
-        }
-        Ok(found)
-    }
-
     fn fitting(&self, id: &CommitId, filter: &Filter) -> Result<Option<StoredCommit>> {
         let commit = self.show(id)?;
         let fits = filter.fits(&commit) && (!filter.tips || self.ledger.children(id)?.is_empty());
@@ -106,6 +99,7 @@ impl Store {
                 let links = self.links(&after.unwrap_or(tip), &Stop::Root, count.saturating_add(passed))?;
                 Ok(links.iter().skip(passed).map(|link| link.id).collect())
             }
+            Source::Unsummarised => Ok(self.ledger.unsummarised(after.as_ref(), count)?),
         }
     }
 }
@@ -123,7 +117,8 @@ impl Filter {
         is(&self.principal, Some(&stored.stream.id))
             && is(&self.template, commit.template.as_ref())
             && is(&self.session, commit.agent_session_id.as_ref())
-            && is(&self.ticket, commit.ticket_id.as_ref())
+            && self.ticket.as_ref().is_none_or(|ticket| tickets_of(stored).contains(&ticket.as_str()))
+            && !(self.has_ticket && tickets_of(stored).is_empty())
             && is(&self.thread, commit.thread_id.as_ref())
             && is(&self.format, Some(&commit.format))
             && self.since.is_none_or(|since| stored.link.created_at >= since)
@@ -196,5 +191,27 @@ mod tests {
         assert_eq!(page.commits.len(), commits - 1);
         let rest = list(&Filter::default(), page.next, 9);
         assert_eq!((&rest.commits, rest.next), (&list(&first, None, 1).commits, None));
+    }
+
+    #[test]
+    fn what_is_left_to_sum_up_is_listed_page_by_page() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), Env::system()).unwrap();
+        fill(&store, 5);
+        let filter = Filter { no_summary: true, ..Filter::default() };
+        let page = |after| store.list(Source::Unsummarised, &filter, after, 2).unwrap();
+        let tickets =
+            |page: &Page| page.commits.iter().filter_map(|it| it.commit.ticket_id.clone()).collect::<Vec<_>>();
+        let first = page(None);
+        assert_eq!(tickets(&first), ["tkt-0", "tkt-1"], "the oldest first");
+        let note = crate::Note { summary: Some("done".into()), tags: None };
+        for commit in &first.commits {
+            store.note(&commit.link.id, note.clone(), &crate::Actor::default()).unwrap();
+        }
+        let second = page(first.next);
+        assert_eq!(tickets(&second), ["tkt-2", "tkt-3"], "though what it goes on after has left the list");
+        let third = page(second.next);
+        assert_eq!((tickets(&third), third.next), (vec!["tkt-4".to_owned()], None));
+        assert_eq!(tickets(&page(None)), ["tkt-2", "tkt-3"]);
     }
 }

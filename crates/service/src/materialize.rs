@@ -86,7 +86,7 @@ impl Resumable<'_, '_> {
     }
 }
 
-type Out<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
+pub(crate) type Out<'a> = dyn FnMut(&[u8]) -> io::Result<()> + 'a;
 
 impl Store {
     /// Writes the conversation that a chain holds.
@@ -275,7 +275,7 @@ impl Store {
     }
 
     /// Calls back with each delta as a whole.
-    fn each_delta(&self, parts: &[Part], mut visit: impl FnMut(&Part, &[u8]) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_delta(&self, parts: &[Part], mut visit: impl FnMut(&Part, &[u8]) -> Result<()>) -> Result<()> {
         let mut delta = Vec::new();
         for part in parts {
             delta.clear();
@@ -293,18 +293,7 @@ impl Store {
     pub(crate) fn read_chain(&self, tip: &CommitId, stop: Stop) -> Result<Conversation> {
         let request = Materialize { tip: Some(*tip), stop, format: None };
         let parts = self.contributing(&request)?;
-        let formats: Vec<&str> = parts.iter().map(|part| &*part.format).collect();
-        if formats.windows(2).any(|pair| pair[0] != pair[1]) {
-            return self.conversation(&parts);
-        }
-        let Some(format) = formats.first() else { return Ok(Conversation::default()) };
-        let format = enjamb_formats::by_id(format).ok_or_else(|| ServiceError::UnknownFormat((*format).to_owned()))?;
-        let mut whole = Vec::new();
-        self.join(format, &parts, &mut |bytes| {
-            whole.extend_from_slice(bytes);
-            Ok(())
-        })?;
-        Ok(format.decode(&whole)?)
+        self.conversation(&parts)
     }
 
     /// What each commit of a chain contributes, as its format reads it.
@@ -314,21 +303,19 @@ impl Store {
         parts.iter().map(read).collect()
     }
 
+    /// What deltas say. Those of one format that follow each other are read as one transcript.
     fn conversation(&self, parts: &[Part]) -> Result<Conversation> {
         let mut whole = Conversation::default();
-        self.each_delta(parts, |part, delta| {
-            let format = enjamb_formats::by_id(&part.format);
-            let format = format.ok_or_else(|| ServiceError::UnknownFormat(part.format.to_string()))?;
-            whole.entries.extend(format.decode(delta)?.entries);
-            Ok(())
-        })?;
+        for run in runs(parts) {
+            let format = known_format(run)?;
+            let mut joined = Vec::new();
+            self.join(format, run, &mut |bytes| {
+                joined.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            whole.entries.extend(format.decode(&joined)?.entries);
+        }
         Ok(whole)
-    }
-
-    fn translate(&self, format: &dyn Format, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
-        let encoded = format.encode(&self.conversation(parts)?);
-        out(&encoded.bytes).map_err(LedgerError::Output)?;
-        Ok(materialized(Tier::Mapped, format.id(), Some(encoded.fidelity())))
     }
 
     fn narrate(&self, parts: &[Part], out: &mut Out<'_>) -> Result<Materialized> {
@@ -372,7 +359,17 @@ impl LineEnds {
 /// The name under which a written account is asked for.
 pub const NARRATIVE: &str = "narrative-v1";
 
-fn materialized(tier: Tier, format: &str, ledger: Option<FidelityLedger>) -> Materialized {
+/// Parts of one format that follow each other.
+pub(crate) fn runs(parts: &[Part]) -> impl Iterator<Item = &[Part]> {
+    parts.chunk_by(|one, next| one.format == next.format)
+}
+
+pub(crate) fn known_format(run: &[Part]) -> Result<&'static dyn Format> {
+    let name = run.first().map(|part| &*part.format).unwrap_or_default();
+    enjamb_formats::by_id(name).ok_or_else(|| ServiceError::UnknownFormat(name.to_owned()))
+}
+
+pub(crate) fn materialized(tier: Tier, format: &str, ledger: Option<FidelityLedger>) -> Materialized {
     Materialized { tier, format: format.to_owned(), commits: 0, bytes: 0, messages: 0, tokens: 0, ledger }
 }
 
@@ -421,22 +418,9 @@ mod tests {
     }
 
     fn request(delta: &str, parent: Option<CommitId>, kind: CommitKind, at: usize) -> Checkpoint {
-        Checkpoint {
-            parent,
-            kind,
-            content: Content::Bytes(delta.as_bytes().to_vec()),
-            format: "generic-v1".into(),
-            principal: "p".into(),
-            trigger: "explicit".into(),
-            template: None,
-            machine: None,
-            session_id: None,
-            ticket_id: None,
-            thread_id: None,
-            summary: None,
-            attributes: None,
-            created_at: Some(Timestamp::from_millis(at as i64)),
-        }
+        let created_at = Some(Timestamp::from_millis(at as i64));
+        let delta = Content::Bytes(delta.as_bytes().to_vec());
+        Checkpoint { parent, kind, created_at, ..Checkpoint::new(delta, "generic-v1", "p") }
     }
 
     /// The path to a commit, from the first one on.

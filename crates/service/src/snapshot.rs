@@ -53,22 +53,11 @@ impl Store {
         let tip = self.show(&request.of)?;
         let format = self.one_format(&tip, request.reach.stop())?;
         let (artifact, done) = self.put_materialized(request)?;
-        let commit = &tip.commit;
         let checkpoint = Checkpoint {
-            parent: Some(request.of),
-            kind: CommitKind::Snapshot,
-            content: Content::Stored(artifact.id),
             format,
-            principal: tip.stream.id.clone(),
-            trigger: "explicit".into(),
-            template: commit.template.clone(),
-            machine: commit.machine.clone(),
-            session_id: commit.agent_session_id.clone(),
-            ticket_id: commit.ticket_id.clone(),
-            thread_id: commit.thread_id.clone(),
-            summary: request.summary.clone().or(tip.summary),
-            attributes: None,
+            summary: request.summary.clone().or_else(|| tip.summary.clone()),
             created_at: request.created_at,
+            ..Checkpoint::after(&tip, CommitKind::Snapshot, Content::Stored(artifact.id))
         };
         let counted = Counted { messages: done.messages, tokens: done.tokens, method: "sum".into() };
         self.checkpoint_counted(checkpoint, artifact, counted)
@@ -158,23 +147,9 @@ mod tests {
     use crate::Env;
 
     fn commit(store: &Store, parent: Option<CommitId>, kind: CommitKind, text: &str) -> CommitId {
-        let request = Checkpoint {
-            parent,
-            kind,
-            content: Content::Bytes(format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n").into_bytes()),
-            format: "generic-v1".into(),
-            principal: "p".into(),
-            trigger: "explicit".into(),
-            template: None,
-            machine: None,
-            session_id: None,
-            ticket_id: None,
-            thread_id: None,
-            summary: None,
-            attributes: None,
-            created_at: None,
-        };
-        store.checkpoint(request).unwrap().id
+        let delta = format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n").into_bytes();
+        let request = Checkpoint::new(Content::Bytes(delta), "generic-v1", "p");
+        store.checkpoint(Checkpoint { parent, kind, ..request }).unwrap().id
     }
 
     fn snapshot(store: &Store, of: CommitId) -> Checkpointed {

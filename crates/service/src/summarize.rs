@@ -7,8 +7,6 @@ mod dialect;
 mod endpoint;
 mod http;
 
-use std::collections::HashSet;
-
 use enjamb_core::CommitId;
 use enjamb_core::conversation::Conversation;
 use enjamb_ledger::{Ledger, LedgerError, StoredCommit};
@@ -80,11 +78,9 @@ impl Store {
     /// Writes notes for up to `limit` commits without a summary, oldest first. Safe to stop and to run again.
     pub fn summarize(&self, summarizer: &mut dyn Summarizer, limit: u64, by: &Actor) -> Result<Summarised> {
         let mut done = Summarised::default();
-        let mut passed = HashSet::new();
+        let mut after = None;
         while done.stopped.is_none() && done.written < limit {
-            // Those that were skipped are still in the list, before the others.
-            let mut some = self.ledger.unsummarised(2 * passed.len() + STEP)?;
-            some.retain(|id| !passed.contains(id));
+            let some = self.ledger.unsummarised(after.as_ref(), STEP)?;
             if some.is_empty() {
                 break;
             }
@@ -97,10 +93,10 @@ impl Store {
                     Step::Skipped => done.skipped += 1,
                     Step::Stopped(why) => done.stopped = Some(why),
                 }
-                passed.insert(id);
+                after = Some(id);
             }
         }
-        done.remaining = self.ledger.unsummarised(REMAINING_MAX)?.len() as u64;
+        done.remaining = self.ledger.unsummarised(None, REMAINING_MAX)?.len() as u64;
         Ok(done)
     }
 

@@ -14,6 +14,10 @@ pub enum ThreadError {
     NotAMessage { thread: String, seq: u64 },
     #[error("thread {0} has no messages")]
     NoMessages(String),
+    #[error(
+        "{text:?} has no word to search for: expected one of three letters or more that is not among the most common"
+    )]
+    NoSearchWord { text: String },
     #[error("a {what} needs a summary: words, or the artifact that holds them")]
     NoSummary { what: &'static str },
     #[error("thread {thread} has no run {run}")]
@@ -60,6 +64,7 @@ impl ThreadError {
             Self::BothSelectors
             | Self::PastHead { .. }
             | Self::NotAMessage { .. }
+            | Self::NoSearchWord { .. }
             | Self::NoSummary { .. }
             | Self::BudgetTooSmall { .. }
             | Self::NotABundle { .. }
@@ -77,6 +82,7 @@ impl ThreadError {
             Self::UnknownMessage { .. } => "message-not-found",
             Self::NotAMessage { .. } => "not-a-message",
             Self::NoMessages(_) => "thread-empty",
+            Self::NoSearchWord { .. } => "no-search-word",
             Self::NoSummary { .. } => "summary-missing",
             Self::UnknownRun { .. } => "run-not-found",
             Self::RunEnded { .. } => "run-ended",

@@ -1,15 +1,20 @@
 //! Looking over all threads at once: what was said, which files were touched, and how threads hang together.
 
-use enjamb_core::frame::{Body, ContinuityBody, Frame, RawFrame};
-use enjamb_core::{StreamId, limits};
-use enjamb_ledger::Ledger;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Result, Store};
+use enjamb_core::frame::{Body, ContinuityBody, Frame};
+use enjamb_core::lexicon::terms;
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{StreamId, StreamKind};
+use enjamb_ledger::{Ledger, Walk};
+
+use crate::timeline::in_stream;
+use crate::{Result, Store, ThreadError};
 
 /// What to look for.
 #[derive(Clone, Debug)]
 pub enum ThreadQuery {
-    /// Messages that hold every one of these words, whatever their case.
+    /// Messages that hold every one of these words, or longer ones that begin so, whatever their case.
     Text(String),
     /// Side effects on a path, or on something below it.
     File(String),
@@ -40,52 +45,108 @@ pub struct ThreadEdge {
     pub to_seq: Option<u64>,
 }
 
+/// Where something may be, thread by thread: the seqs of frames.
+type Places = BTreeMap<StreamId, BTreeSet<u64>>;
+
 impl Store {
-    /// Frames of threads that fit, the last first, at most `limit`.
+    /// Frames of threads that fit, the last first, at most `limit`. Only frames that the index points to are read, and of
+    /// each thread no more than are shown.
     pub fn search_threads(&self, query: &ThreadQuery, limit: usize) -> Result<Vec<ThreadHit>> {
-        let wanted = Wanted::of(query);
+        let (wanted, places) = match query {
+            ThreadQuery::Text(text) => (Wanted::words(text), self.places_of_words(text)?),
+            ThreadQuery::File(path) => {
+                let path = path.trim_end_matches('/');
+                (Wanted::Path(path.to_owned()), self.places_of_path(path)?)
+            }
+        };
         let mut hits = Vec::new();
-        self.each_thread_frame(&mut |frame| hits.extend(wanted.hit(frame)))?;
+        for (thread, seqs) in places {
+            let mut found = 0;
+            for seq in seqs.into_iter().rev() {
+                if found == limit {
+                    break;
+                }
+                if let Some(hit) = wanted.hit(&self.frame_at(&thread, seq)?) {
+                    hits.push(hit);
+                    found += 1;
+                }
+            }
+        }
         hits.sort_by(|a: &ThreadHit, b| (b.at_ms, &a.thread, b.seq).cmp(&(a.at_ms, &b.thread, a.seq)));
         hits.truncate(limit);
         Ok(hits)
     }
 
-    /// Every link between threads, by the thread that goes on or refers.
-    pub fn thread_edges(&self) -> Result<Vec<ThreadEdge>> {
-        let mut edges = Vec::new();
-        self.each_thread_frame(&mut |frame| edges.extend(edge(frame)))?;
-        Ok(edges)
+    /// The messages in which words come that begin like each one asked for.
+    fn places_of_words(&self, text: &str) -> Result<Places> {
+        let mut all: Option<Places> = None;
+        for (word, _) in terms(text) {
+            let mut places = Places::new();
+            for (like, thread) in self.ledger.words(&word)? {
+                // Where an earlier word does not come, nothing is to be found.
+                if all.as_ref().is_none_or(|all| all.contains_key(&thread)) {
+                    let postings = self.ledger.postings(&thread, &like, u64::MAX, usize::MAX)?;
+                    places.entry(thread).or_default().extend(postings.into_iter().map(|(seq, _)| seq));
+                }
+            }
+            all = Some(match all {
+                Some(all) => both(&all, &places),
+                None => places,
+            });
+        }
+        let nothing = || ThreadError::NoSearchWord { text: text.to_owned() };
+        Ok(all.ok_or_else(nothing)?)
     }
 
-    /// Every frame of every thread, thread by thread.
-    fn each_thread_frame(&self, visit: &mut dyn FnMut(&Frame)) -> Result<()> {
-        for summary in self.all_threads()? {
-            let mut next = 0;
-            while next < summary.next_seq {
-                let frames = self.ledger.frames(&summary.stream, next, limits::PAGE_ROWS_MAX)?;
-                let Some(last) = frames.last() else { break };
-                next = last.seq + 1;
-                for frame in frames {
-                    visit(&RawFrame::parse(frame.json)?.decode()?);
+    /// The frames at which tools touched a path, or something below it.
+    fn places_of_path(&self, path: &str) -> Result<Places> {
+        let touched = |path: String, thread: &str, seq| MarkKey::Touched { path, thread: thread.to_owned(), seq };
+        let last_name = char::MAX.to_string();
+        // `0` is what follows `/`.
+        let at = (touched(path.to_owned(), "", 0), touched(path.to_owned(), &last_name, u64::MAX));
+        let below = (touched(format!("{path}/"), "", 0), touched(format!("{path}0"), "", 0));
+        let mut places = Places::new();
+        for (from, to) in [at, below] {
+            for (key, _) in self.ledger.marks_in(&Scope::Store, &from, &to, Walk::Forward, usize::MAX)? {
+                if let MarkKey::Touched { thread, seq, .. } = key {
+                    places.entry(StreamId::new(StreamKind::Continuity, thread)?).or_default().insert(seq);
                 }
             }
         }
-        Ok(())
+        Ok(places)
+    }
+
+    /// Every link between threads, by the thread that goes on or refers. No frame is read that is not a link.
+    pub fn thread_edges(&self) -> Result<Vec<ThreadEdge>> {
+        let mut edges = Vec::new();
+        for summary in self.all_threads()? {
+            let thread = &summary.stream;
+            for (seq, _) in self.ledger.marks(&in_stream(thread), &MarkKey::Link(0))? {
+                let Ok(seq) = seq.parse() else { continue };
+                edges.extend(edge(thread.id.clone(), self.said_at(thread, seq)?));
+            }
+        }
+        Ok(edges)
     }
 }
 
+fn both(one: &Places, other: &Places) -> Places {
+    let common = other.iter().filter_map(|(thread, seqs)| {
+        let seqs: BTreeSet<u64> = seqs.intersection(one.get(thread)?).copied().collect();
+        (!seqs.is_empty()).then(|| (thread.clone(), seqs))
+    });
+    common.collect()
+}
+
+/// What a frame that the index points to has to be. The index knows words; what was asked for may have signs in it.
 enum Wanted {
     Words(Vec<String>),
     Path(String),
 }
 
 impl Wanted {
-    fn of(query: &ThreadQuery) -> Self {
-        match query {
-            ThreadQuery::Text(text) => Self::Words(text.split_whitespace().map(str::to_lowercase).collect()),
-            ThreadQuery::File(path) => Self::Path(path.trim_end_matches('/').to_owned()),
-        }
+    fn words(text: &str) -> Self {
+        Self::Words(text.split_whitespace().map(str::to_lowercase).collect())
     }
 
     fn hit(&self, frame: &Frame) -> Option<ThreadHit> {
@@ -122,25 +183,12 @@ fn hit(frame: &Frame, actor_id: &str, id: &str, text: String) -> ThreadHit {
     }
 }
 
-fn edge(frame: &Frame) -> Option<ThreadEdge> {
-    let Body::Continuity(body) = &frame.body else { return None };
-    let from = frame.stream.id.clone();
-    match body {
-        ContinuityBody::Branched(branch) => Some(ThreadEdge {
-            kind: "branch",
-            from,
-            to: branch.parent_thread_id.clone(),
-            to_seq: Some(branch.parent_seq),
-        }),
-        ContinuityBody::HandoffCreated(handoff) => Some(ThreadEdge {
-            kind: "handoff",
-            from,
-            to: handoff.from_thread_id.clone(),
-            to_seq: Some(handoff.from_seq),
-        }),
-        ContinuityBody::ThreadReferenced(reference) => {
-            Some(ThreadEdge { kind: "reference", from, to: reference.to_thread_id.clone(), to_seq: None })
-        }
-        _ => None,
-    }
+fn edge(from: String, link: ContinuityBody) -> Option<ThreadEdge> {
+    let (kind, to, to_seq) = match link {
+        ContinuityBody::Branched(branch) => ("branch", branch.parent_thread_id, Some(branch.parent_seq)),
+        ContinuityBody::HandoffCreated(handoff) => ("handoff", handoff.from_thread_id, Some(handoff.from_seq)),
+        ContinuityBody::ThreadReferenced(reference) => ("reference", reference.to_thread_id, None),
+        _ => return None,
+    };
+    Some(ThreadEdge { kind, from, to, to_seq })
 }

@@ -2,7 +2,7 @@
 //! costs what it answers, however long the thread.
 
 use enjamb_core::compile::Turn;
-use enjamb_core::frame::{Body, CompactionCheckpointCreated, ContinuityBody, Frame, RawFrame, SessionBody};
+use enjamb_core::frame::{Body, CompactionCheckpointCreated, ContinuityBody, Frame, SessionBody};
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{StreamId, StreamKind, limits};
 use enjamb_ledger::{Ledger, LedgerError, StreamOrder, StreamSummary, Walk};
@@ -66,7 +66,7 @@ impl Store {
     pub(crate) fn frame_at(&self, stream: &StreamId, seq: u64) -> Result<Frame> {
         let stored = self.ledger.frames(stream, seq, 1)?.pop();
         let missing = || LedgerError::corrupt(format!("frame {seq} of {stream}"), "the index names it");
-        Ok(RawFrame::parse(stored.ok_or_else(missing)?.json)?.decode()?)
+        Ok(Frame::parse(&stored.ok_or_else(missing)?.json)?)
     }
 
     /// What a thread's frame says, where the index says that it is such a frame.
@@ -181,21 +181,13 @@ impl Store {
     pub(crate) fn run_text(&self, run: &str) -> Result<String> {
         let stream = StreamId::new(StreamKind::Session, run)?;
         let mut text = String::new();
-        let mut next = 0;
-        loop {
-            let frames = self.ledger.frames(&stream, next, limits::PAGE_ROWS_MAX)?;
-            let is_last = frames.len() < limits::PAGE_ROWS_MAX;
-            next += frames.len() as u64;
-            for frame in frames {
-                let frame = RawFrame::parse(frame.json)?.decode()?;
-                if let Body::Session(SessionBody::OutputTextDelta(piece)) = frame.body {
-                    text.push_str(&piece.delta);
-                }
+        self.replay(&stream, 0..u64::MAX, &mut |frame| {
+            if let Body::Session(SessionBody::OutputTextDelta(piece)) = frame.body {
+                text.push_str(&piece.delta);
             }
-            if is_last {
-                return Ok(text);
-            }
-        }
+            Ok(())
+        })?;
+        Ok(text)
     }
 
     pub(crate) fn seq_of(&self, thread: &StreamId, key: &MarkKey) -> Result<Option<u64>> {

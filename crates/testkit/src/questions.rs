@@ -40,13 +40,16 @@ pub enum Question {
     MessageNumbers(StreamId),
     /// Where a word comes in a thread.
     Word(StreamId, &'static str),
+    /// The words that begin so, and where they come.
+    Words(&'static str),
     Commits,
     Commit(CommitId),
     Children(CommitId),
     /// The chain of a commit, to its root or to where a conversation can begin.
     Chain(CommitId, bool),
     CommitAt(StreamId, Timestamp),
-    Unsummarised,
+    /// Commits without a summary: all, or those after one.
+    Unsummarised(Option<CommitId>),
     /// All commits in the order in which they were made.
     Timeline,
 }
@@ -60,6 +63,8 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
         Question::RecentStreams,
         Question::NamedStreams(None),
         Question::Artifacts,
+        Question::Words(""),
+        Question::Words("hel"),
     ];
     let streams = ledger.streams(None, StreamOrder::Name, ALL)?;
     let kinds: BTreeSet<_> = streams.iter().map(|summary| summary.stream.kind.as_str().to_owned()).collect();
@@ -86,13 +91,14 @@ pub fn questions(ledger: &dyn Ledger) -> Result<Vec<Question>> {
 }
 
 fn about_commits(ledger: &dyn Ledger) -> Result<Vec<Question>> {
-    let mut all = vec![Question::Commits, Question::Unsummarised, Question::Timeline];
+    let mut all = vec![Question::Commits, Question::Unsummarised(None), Question::Timeline];
     for id in ledger.commits(&[0; 16], &[0xff; 16], ALL)?.into_iter().chain([CommitId::from_bytes([7; 16])]) {
         all.extend([
             Question::Commit(id),
             Question::Children(id),
             Question::Chain(id, true),
             Question::Chain(id, false),
+            Question::Unsummarised(Some(id)),
         ]);
         all.push(Question::Mark(Scope::Store, MarkKey::Commit(id)));
     }
@@ -118,7 +124,7 @@ fn stream_marks() -> impl Iterator<Item = MarkKey> {
         MarkKey::ThreadTag,
         MarkKey::Pinned,
     ];
-    let numbered = [MarkKey::Message(0), MarkKey::Compaction { to_seq: 0, seq: 0 }];
+    let numbered = [MarkKey::Message(0), MarkKey::Compaction { to_seq: 0, seq: 0 }, MarkKey::Link(0)];
     kinds.into_iter().map(|kind| kind(String::new())).chain(numbered)
 }
 
@@ -130,6 +136,7 @@ fn store_marks() -> impl Iterator<Item = MarkKey> {
         MarkKey::Policy(any),
         MarkKey::Condemned(any),
         MarkKey::Dropped(any),
+        MarkKey::Touched { path: String::new(), thread: String::new(), seq: 0 },
     ]
     .into_iter()
 }
@@ -161,6 +168,7 @@ impl Question {
                 format!("{:?} {:?}", ledger.message_numbered(stream, 1)?, ledger.message_numbered(stream, count)?)
             }
             Self::Word(stream, word) => lines(ledger.postings(stream, word, u64::MAX, ALL)?),
+            Self::Words(prefix) => lines(ledger.words(prefix)?),
             Self::Commits => lines(ledger.commits(&[0; 16], &[0xff; 16], ALL)?),
             Self::Commit(id) => format!("{:?}", ledger.commit(id)?),
             Self::Children(id) => lines(ledger.children(id)?),
@@ -169,7 +177,7 @@ impl Question {
                 format!("{:?}", ledger.walk(id, &stop, ALL)?)
             }
             Self::CommitAt(stream, at) => format!("{:?}", ledger.commit_at(stream, *at)?),
-            Self::Unsummarised => lines(ledger.unsummarised(ALL)?),
+            Self::Unsummarised(after) => lines(ledger.unsummarised(after.as_ref(), ALL)?),
             Self::Timeline => lines(ledger.timeline(&Span::default(), ALL)?),
         })
     }

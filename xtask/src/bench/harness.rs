@@ -17,9 +17,11 @@ pub(super) fn run(bench: &Bench, harness: &Path, workloads: &[Workload]) -> Resu
     super::empty(&bench.dir)?;
     let copy = bench.dir.join("harness");
     copy_sources(harness, &copy)?;
-    let described = copy.join("adapters_ext/enjamb.json");
-    let written = fs::create_dir_all(copy.join("adapters_ext")).and_then(|()| fs::write(&described, adapter(bench)));
-    written.map_err(|cause| format!("{} could not be written: {cause}", described.display()))?;
+    let described = copy.join("adapters_ext");
+    for (name, adapter) in adapters(bench) {
+        let written = fs::create_dir_all(&described).and_then(|()| fs::write(described.join(name), adapter));
+        written.map_err(|cause| format!("{name} could not be written: {cause}"))?;
+    }
     let rounds = bench.rounds.to_string();
     for workload in workloads {
         let Some(chosen) = chosen(*workload) else { continue };
@@ -52,7 +54,13 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         Workload::ManyWriters => {
             Some(&["W2", "--n", "12800", "--writers", "64", "--systems", "raw-prealloc,sqlite-wal-full,enjamb"])
         }
-        Workload::Chain | Workload::Verify | Workload::List | Workload::Contexts | Workload::Memory => None,
+        Workload::Chain => Some(&["W3", "--n", "1000", "--systems", "raw-append,cat-process,enjamb,enjamb-first"]),
+        Workload::Size
+        | Workload::Intake
+        | Workload::Verify
+        | Workload::List
+        | Workload::Contexts
+        | Workload::Memory => None,
     }
 }
 
@@ -63,11 +71,21 @@ fn python(harness: &Path) -> PathBuf {
     if own.is_file() { absolute } else { "python3".into() }
 }
 
-fn adapter(bench: &Bench) -> String {
+/// How the harness calls us, twice: as we are, and with a file where materializations would be kept, so that each
+/// reading is the first.
+fn adapters(bench: &Bench) -> [(&'static str, String); 2] {
     let enjamb = bench.enjamb.display();
     let append = format!("{enjamb} bench append --store {{d}}/s --frames {{frames}} --n {{n}}");
-    format!(
-        "{{\"name\": \"enjamb\", \"version\": \"{enjamb} --version\", \"w1\": \"{append}\", \
-         \"w2\": \"{append} --writers {{writers}}\"}}\n"
-    )
+    let load = format!("{enjamb} bench chain --store {{d}}/s --frames {{frames}} > /dev/null");
+    let read = format!("{enjamb} -q --store {{d}}/s materialize --stop root > /dev/null");
+    let version = format!("{enjamb} --version");
+    let whole = format!(
+        "{{\"name\": \"enjamb\", \"version\": \"{version}\", \"w1\": \"{append}\", \"w2\": \"{append} --writers \
+         {{writers}}\", \"w3_prepare\": \"{load}\", \"w3_read\": \"{read}\"}}\n"
+    );
+    let first = format!(
+        "{{\"name\": \"enjamb-first\", \"version\": \"{version}\", \"w3_prepare\": \"{load} && rm -rf {{d}}/s/cache && \
+         touch {{d}}/s/cache\", \"w3_read\": \"{read}\"}}\n"
+    );
+    [("enjamb.json", whole), ("enjamb-first.json", first)]
 }

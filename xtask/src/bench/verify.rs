@@ -11,7 +11,6 @@ use super::table::{self, Goal, Row};
 use crate::Problem;
 use crate::command::on_path;
 
-const CORPUS_BYTES: &str = "95000000";
 const TIMES_FASTER: f64 = 4.0;
 
 /// Another store with a check of its own.
@@ -50,8 +49,7 @@ const PEERS: &[Peer] = &[
 ];
 
 pub(super) fn run(bench: &Bench) -> Result<(), Problem> {
-    let corpus = bench.fresh("corpus")?;
-    rounds::finished(&mut bench.reference(&["transcripts", "corpus", CORPUS_BYTES]))?;
+    let corpus = bench.made_transcripts()?;
     let (put, sealed) = (bench.fresh("put")?, bench.fresh("sealed")?);
     for store in [&put, &sealed] {
         rounds::finished(bench.enjamb(store).arg("put").args(files(&corpus)?))?;

@@ -1,10 +1,13 @@
 //! `enjamb compact`, with `cuts`, `by-hand`, `schedule` and `status`
 
+use std::sync::{Arc, Mutex};
+
 use clap::{Args, Subcommand};
 use enjamb_core::compact::STRIDE_DEFAULT;
 use enjamb_core::{CommitId, StreamId};
 use enjamb_service::{
-    AutoCompact, ChainCompact, ChainSummary, ManualCompact, SchedulePolicy, ServiceError, Store, ThreadSummarizer,
+    AutoCompact, ChainCompact, ChainSummary, Endpoint, Growth, ManualCompact, SchedulePolicy, ServiceError, Store,
+    ThreadSummarizer, Writer,
 };
 use serde_json::json;
 
@@ -12,6 +15,7 @@ use super::Context;
 use super::compact_view::{
     auto_json, checkpoint_json, cut_json, cut_table, print_score, scheduled_json, status_json, status_rows,
 };
+use super::endpoint::EndpointArgs;
 use super::thread::At;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
@@ -19,9 +23,10 @@ use crate::text::count;
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Example:\n  enjamb compact 5d1c90ab --stride 100\n  enjamb compact ctx-3f2a --keep 2\n  \
-    enjamb compact ctx-3f2a --diff\n  enjamb compact 5d1c90ab --cmd 'llm -m small'\n\nA thread gets a compaction \
-    checkpoint by a job; a chain of commits gets a commit of the type compaction, which is refused unless it shrinks \
-    the chain. Pins stay: pinned messages, instructions, and commits tagged pin.")]
+    enjamb compact ctx-3f2a --diff\n  enjamb compact 5d1c90ab --cmd 'llm -m small'\n  \
+    enjamb compact 5d1c90ab --endpoint https://models.example/v1/responses --model small --budget 500000\n\nA thread gets a compaction \
+    checkpoint by a job; a chain of commits gets a commit of the type compaction. What does not shrink is refused. Pins \
+    stay: pinned messages, instructions, and commits tagged pin.")]
 pub struct Compact {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -42,6 +47,8 @@ pub struct Compact {
     /// A program that writes the summary: it reads what was said, and its output is the summary
     #[arg(long, value_name = "COMMAND", conflicts_with = "summary")]
     cmd: Option<String>,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
     /// Show what the summary lost
     #[arg(long)]
     diff: bool,
@@ -81,16 +88,22 @@ enum Verb {
     #[command(after_help = "Example:\n  enjamb compact schedule 5d1c90ab --stride 100 --no-execute")]
     Schedule {
         thread: String,
+        /// Messages between two cuts
         #[arg(long, value_name = "MESSAGES", default_value_t = STRIDE_DEFAULT)]
         stride: u64,
+        /// Checkpoints that the job makes at most
         #[arg(long, value_name = "COUNT", default_value_t = 1)]
         max_new: u32,
+        /// A program that writes the summary: it reads what was said, and its output is the summary
+        #[arg(long, value_name = "COMMAND")]
+        cmd: Option<String>,
         /// Go on although another job is in flight
         #[arg(long)]
         allow_inflight: bool,
         /// Leave the job for `enjamb job run`
         #[arg(long)]
         no_execute: bool,
+        /// Write nothing
         #[arg(long)]
         dry_run: bool,
     },
@@ -129,12 +142,23 @@ impl Compact {
         }
     }
 
+    /// Who writes the summary, where no rule is to.
+    fn writer(&self) -> Result<Option<Writer>> {
+        match (&self.cmd, self.endpoint.options()) {
+            (Some(_), Some(_)) => Err(Failure::usage("a program or an endpoint writes the summary: leave one out")),
+            (Some(command), None) => Ok(Some(Writer::Command(command.clone()))),
+            (None, Some(options)) => Ok(Some(Writer::Model(Arc::new(Mutex::new(Endpoint::new(options)?))))),
+            (None, None) => Ok(None),
+        }
+    }
+
     fn thread(&self, context: &mut Context<'_>, store: &Store, thread: &StreamId) -> Result<Exit> {
         let request = AutoCompact {
             stride: self.stride,
             new_max: self.max_new,
             dry_run: self.dry_run,
-            summarizer: self.cmd.clone().map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command),
+            summarizer: self.writer()?.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Written),
+            growth: Growth::Refused,
         };
         let done = store.compact_auto(thread, &request, &context.actor())?;
         if context.ui.is_json() {
@@ -161,10 +185,9 @@ impl Compact {
             let score = store.chain_loss(id)?;
             return print_score(context, &id.to_string(), &score);
         }
-        let summary = match (&self.summary, &self.cmd) {
-            (Some(words), _) => ChainSummary::Words(words.clone()),
-            (None, Some(command)) => ChainSummary::Command(command.clone()),
-            (None, None) => ChainSummary::Rule,
+        let summary = match &self.summary {
+            Some(words) => ChainSummary::Words(words.clone()),
+            None => self.writer()?.map_or(ChainSummary::Rule, ChainSummary::Written),
         };
         let request = ChainCompact { keep_turns: self.keep, summary, dry_run: self.dry_run || diff };
         let done = store.compact_chain(id, &request)?;
@@ -223,7 +246,8 @@ impl Verb {
             }
             Self::ByHand { thread, at, stride, summary, artifact } => {
                 let artifact = artifact.map(|text| store.resolve_artifact(&text)).transpose()?;
-                let request = ManualCompact { markdown: summary, artifact, at: at.selector()?, stride };
+                let growth = Growth::Refused;
+                let request = ManualCompact { markdown: summary, artifact, at: at.selector()?, stride, growth };
                 let thread = store.resolve_thread(&thread)?;
                 let made = store.compact_by_hand(&thread, &request, &context.actor())?;
                 if context.ui.is_json() {
@@ -234,8 +258,10 @@ impl Verb {
                     context.ui.answer(format!("{}\t{}", made.checkpoint_id, made.to_seq))?;
                 }
             }
-            Self::Schedule { thread, stride, max_new, allow_inflight, no_execute, dry_run } => {
-                let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer: ThreadSummarizer::Rule };
+            Self::Schedule { thread, stride, max_new, cmd, allow_inflight, no_execute, dry_run } => {
+                let summarizer = by_command(cmd);
+                let growth = Growth::Refused;
+                let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer, growth };
                 let thread = store.resolve_thread(&thread)?;
                 let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
                 let done = store.compact_schedule(&thread, &request, policy, &context.actor())?;
@@ -244,6 +270,12 @@ impl Verb {
                 } else {
                     let job = done.done.job_id.as_deref().or(done.inflight_job_id.as_deref()).unwrap_or("-");
                     context.ui.answer(format!("{}\t{job}", done.decision))?;
+                    if let Some(error) = &done.done.error {
+                        context.ui.note(&format!("job {job} failed: {error}"));
+                    }
+                }
+                if done.done.error.is_some() {
+                    return Ok(Exit::Partly);
                 }
             }
             Self::Status { thread, stride } => {
@@ -260,4 +292,9 @@ impl Verb {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Summaries by a program, if one is named.
+pub fn by_command(command: Option<String>) -> ThreadSummarizer {
+    command.map_or(ThreadSummarizer::Rule, |command| ThreadSummarizer::Written(Writer::Command(command)))
 }

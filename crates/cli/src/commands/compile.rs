@@ -95,7 +95,7 @@ impl Compile {
             let mut value = json!({
                 "bundle": artifact, "bytes": compiled.bytes.len(), "items": bundle.items.len(),
                 "commit": tip.to_string(), "generation": bundle.source.from_seq, "strategy": bundle.compiler.strategy,
-                "run": bundle.provenance.run_session_id,
+                "run": bundle.provenance.run_session_id, "decided_seq": compiled.decided_seq,
             });
             if self.explain {
                 value["candidates"] = compiled.candidates.iter().map(candidate_json).collect();

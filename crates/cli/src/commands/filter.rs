@@ -19,7 +19,7 @@ pub struct Filters {
     /// Only of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only for this ticket
+    /// Only for this ticket, or linked to it
     #[arg(long, value_name = "ID")]
     ticket: Option<String>,
     /// Only of this thread
@@ -43,6 +43,7 @@ impl Filters {
             template: self.template,
             session: self.session,
             ticket: self.ticket,
+            has_ticket: false,
             thread: self.thread,
             format: self.format,
             since: self.since.as_deref().map(instant).transpose()?,

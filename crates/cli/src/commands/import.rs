@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use enjamb_core::Timestamp;
 use enjamb_service::{
-    Env, ImportBounds, ImportIssue, ImportOptions, Imported, Runtime, ServiceError, SourceFile, files_in, known_places,
+    Actor, DrainBounds, Env, ImportBounds, ImportIssue, ImportOptions, Imported, Place, Runtime, ServiceError,
+    SourceFile, Store, files_in, known_places,
 };
 use serde_json::json;
 
-use super::Context;
+use super::{Context, environment};
 use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 use crate::ui::Table;
@@ -53,20 +54,25 @@ impl Import {
         if self.dry_run {
             return plan(context, &files, now);
         }
-        let store = context.open_or_create()?;
-        let machine = self.machine.clone().or_else(|| gethostname::gethostname().into_string().ok());
+        let store = Store::create(&context.store_dir()?, Env::system())?;
+        let machine = self.machine.clone().or_else(this_machine);
         let (principal, bounds) = (self.principal.clone(), ImportBounds::default());
         let options = ImportOptions { principal, machine, by: context.actor(), bounds };
         let done = context.ui.with_named_progress("importing", |progress| {
             store.import(files, &options, &mut |path, done, total| progress(&short_name(path), done, total))
         })?;
+        // What hooks told of meanwhile is here now, for the most part; what they missed is.
+        store.drain(&of_hooks(), DrainBounds::ALL)?;
+        if self.paths.is_empty() && self.from.is_empty() && self.since.is_none() && done.failed.is_empty() {
+            super::missed_at(store.dir()).forget().map_err(|source| failed(store.dir(), source))?;
+        }
         report(context, &done, self.report)
     }
 
     fn found(&self) -> Result<Vec<SourceFile>> {
         let mut files = Vec::new();
         for path in &self.paths {
-            let found = files_in(path).map_err(|source| ServiceError::File { path: path.clone(), source })?;
+            let found = files_in(path).map_err(|source| failed(path, source))?;
             files.extend(found);
         }
         Ok(files)
@@ -94,9 +100,27 @@ fn short_name(path: &Path) -> String {
 
 /// What runtimes keep in the home directory.
 pub fn found_at_home() -> Vec<SourceFile> {
-    let Some(home) = std::env::var_os("HOME").map(PathBuf::from) else { return Vec::new() };
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    known_places(&home, &variable).iter().flat_map(enjamb_service::Place::files).collect()
+    places_at_home().iter().flat_map(Place::files).collect()
+}
+
+pub fn places_at_home() -> Vec<Place> {
+    environment("HOME").map(|home| known_places(&home, &environment)).unwrap_or_default()
+}
+
+/// How transcripts are imported that hooks tell of.
+pub fn of_hooks() -> ImportOptions {
+    let principal = std::env::var("ENJAMB_PRINCIPAL").ok().filter(|name| !name.is_empty());
+    let by = Actor { actor_id: "enjamb".into(), origin: "capture".into() };
+    let principal = principal.unwrap_or_else(|| "user".to_owned());
+    ImportOptions { principal, machine: this_machine(), by, bounds: ImportBounds::default() }
+}
+
+fn this_machine() -> Option<String> {
+    gethostname::gethostname().into_string().ok()
+}
+
+fn failed(path: &Path, source: std::io::Error) -> ServiceError {
+    ServiceError::File { path: path.to_owned(), source }
 }
 
 fn plan(context: &mut Context<'_>, files: &[SourceFile], now: Timestamp) -> Result<Exit> {
@@ -179,6 +203,6 @@ fn report(context: &mut Context<'_>, done: &Imported, in_full: bool) -> Result<E
     Ok(exit)
 }
 
-fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {
+pub fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {
     Runtime::from_name(text).ok_or_else(|| "expected claude-code, codex, gemini, opencode or other".to_owned())
 }

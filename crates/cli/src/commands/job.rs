@@ -1,7 +1,6 @@
 //! `enjamb job`
 
 use clap::Subcommand;
-use enjamb_service::ThreadSummarizer;
 use serde_json::json;
 
 use super::Context;
@@ -43,7 +42,7 @@ impl Job {
             }
             Self::Run { thread, job, cmd } => {
                 let thread = store.resolve_thread(&thread)?;
-                let summarizer = cmd.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Command);
+                let summarizer = super::compact::by_command(cmd);
                 let done = store.run_job(&thread, &job, summarizer, &context.actor())?;
                 if context.ui.is_json() {
                     context.ui.json("job_run", auto_json(&thread, &done))?;

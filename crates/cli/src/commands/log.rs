@@ -54,11 +54,9 @@ impl Log {
         let store = context.open()?;
         let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
         let is_all = self.revision.is_none() && (self.all || is_filtered);
-        if is_all && filter.no_summary {
-            return unsummarised(context, &store, &filter, after.is_some(), self.limit);
-        }
         if is_all {
-            let page = store.list(Source::Store, &filter, after, self.limit)?;
+            let source = if filter.no_summary { Source::Unsummarised } else { Source::Store };
+            let page = store.list(source, &filter, after, self.limit)?;
             return report(context, "log", &page);
         }
         let tip = store.revision(self.revision.as_deref().unwrap_or("@"))?;
@@ -71,19 +69,6 @@ impl Log {
         }
         Ok(Exit::Done)
     }
-}
-
-fn unsummarised(
-    context: &mut Context<'_>,
-    store: &Store,
-    filter: &Filter,
-    is_later_page: bool,
-    limit: usize,
-) -> Result<Exit> {
-    if is_later_page {
-        return Err(Failure::usage("commits leave this list when they get a summary: it is read from its beginning"));
-    }
-    report(context, "log", &Page { commits: store.unsummarised(filter, limit)?, next: None })
 }
 
 /// Prints a page, and how to come by the next one.

@@ -6,16 +6,21 @@ mod backup;
 mod bench;
 mod bench_compile;
 mod bundle;
+mod capture;
+mod check;
 mod checkpoint;
 mod children;
 mod compact;
 mod compact_view;
 mod compile;
 mod completions;
+mod current;
 mod cursor;
+mod delivery;
 mod demo;
 mod diff;
 mod doctor;
+mod endpoint;
 mod export;
 mod file;
 mod filter;
@@ -23,9 +28,11 @@ mod fork;
 mod frames;
 mod gc;
 mod get;
+pub mod hook;
 mod import;
 mod init;
 mod job;
+mod link;
 mod log;
 mod maintain;
 mod man;
@@ -36,6 +43,8 @@ mod pack;
 mod pin;
 mod put;
 mod render;
+mod repair;
+mod replant;
 mod resolve;
 mod restore;
 mod resume;
@@ -50,14 +59,15 @@ mod thread_view;
 mod tips;
 mod unpack;
 mod verify;
+mod watch;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as ClapErrorKind;
 use clap::{Args, Parser, Subcommand};
-use enjamb_service::{Actor, Env, Store};
+use enjamb_service::{Actor, DrainBounds, Env, MissedAt, Store};
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::safe;
@@ -79,8 +89,8 @@ pub struct Cli {
 /// Flags that mean the same everywhere.
 #[derive(Args, Clone)]
 pub struct Global {
-    /// The store's directory [default: $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
-    #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true, display_order = 900)]
+    /// The store's directory [default: $ENJAMB_STORE, $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
+    #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub store: Option<PathBuf>,
     /// Print one JSON document, with a schema member
     #[arg(long, global = true, display_order = 901)]
@@ -106,6 +116,16 @@ pub enum Command {
     Import(import::Import),
     /// Give an imported file back as it was
     Export(export::Export),
+    /// Have runtimes tell of new work as it is done
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb capture on\n  enjamb capture status\n  enjamb capture off")]
+    Capture(capture::Capture),
+    /// Take in what agents write, as they write it
+    Watch(watch::Watch),
+    /// Print the commit of the agent that asks
+    Current(current::Current),
+    /// Link a commit to a ticket, or list links
+    Link(link::Link),
     /// Commit what an agent knows now
     Checkpoint(checkpoint::Checkpoint),
     /// Show history, newest first
@@ -122,6 +142,12 @@ pub enum Command {
     Materialize(materialize::Materialize),
     /// Go on from a commit in an agent: write a session that it loads
     Resume(resume::Resume),
+    /// Say why a context would not load
+    Check(check::Check),
+    /// Write a fork of a context that loads
+    Repair(repair::Repair),
+    /// Put a session back that its runtime deleted
+    Replant(replant::Replant),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -194,6 +220,9 @@ pub enum Command {
     Completions(completions::Completions),
     /// Print the manual page
     Man(man::Man),
+    /// Spool what a runtime says (called by runtimes)
+    #[command(hide = true)]
+    Hook(hook::Hook),
     /// Measure (for the benchmark harness)
     #[command(hide = true)]
     Bench(bench::Bench),
@@ -213,32 +242,57 @@ impl Global {
 
 impl Context<'_> {
     pub fn store_dir(&self) -> Result<PathBuf> {
-        if let Some(dir) = &self.global.store {
-            return Ok(dir.clone());
-        }
-        let data = std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-        let data = data.or_else(home).ok_or_else(|| Failure::Usage {
+        store_dir(self.global.store.clone()).ok_or_else(|| Failure::Usage {
             message: "there is no home directory to keep a store in".into(),
             help: Some("enjamb --store DIR …".into()),
-        })?;
-        Ok(data.join("enjamb"))
+        })
     }
 
-    /// The store, which must be there.
+    /// The store, which must be there, with what hooks have spooled for it.
     pub fn open(&self) -> Result<Store> {
-        Ok(Store::open(&self.store_dir()?, Env::system())?)
+        let store = Store::open(&self.store_dir()?, Env::system())?;
+        self.drain_in_passing(&store);
+        Ok(store)
     }
 
     /// The store, made if it is not there: a first write needs nothing set up.
     pub fn open_or_create(&self) -> Result<Store> {
-        Ok(Store::create(&self.store_dir()?, Env::system())?)
+        let store = Store::create(&self.store_dir()?, Env::system())?;
+        self.drain_in_passing(&store);
+        Ok(store)
+    }
+
+    /// Takes in what little hooks have spooled. Whoever runs a command asked for something else: what fails stays in the
+    /// spool, and `status` shows it.
+    fn drain_in_passing(&self, store: &Store) {
+        let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
     }
 
     pub fn actor(&self) -> Actor {
         let or = |given: &str, other: &str| if given.is_empty() { other.to_owned() } else { given.to_owned() };
         Actor { actor_id: or(&self.global.actor, "user"), origin: or(&self.global.origin, "cli") }
     }
+}
+
+/// Where the store is: as given, as the environment says, or in the home directory.
+fn store_dir(given: Option<PathBuf>) -> Option<PathBuf> {
+    given.or_else(|| environment("ENJAMB_STORE")).or_else(usual_store_dir)
+}
+
+/// Where the store is if nobody says.
+fn usual_store_dir() -> Option<PathBuf> {
+    let data = environment("XDG_DATA_HOME").or_else(|| Some(environment("HOME")?.join(".local/share")));
+    Some(data?.join("enjamb"))
+}
+
+/// A variable of the environment that says something.
+fn environment(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Where hooks of a store note what they missed.
+fn missed_at(store: &Path) -> MissedAt {
+    MissedAt::new(store, enjamb_service::missed_elsewhere(&environment, &std::env::temp_dir()))
 }
 
 pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
@@ -249,6 +303,10 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Status(status) => status.run(context),
         Command::Import(import) => import.run(context),
         Command::Export(export) => export.run(context),
+        Command::Capture(capture) => capture.run(context),
+        Command::Watch(watch) => watch.run(context),
+        Command::Current(current) => current.run(context),
+        Command::Link(link) => link.run(context),
         Command::Checkpoint(checkpoint) => checkpoint.run(context),
         Command::Log(log) => log.run(context),
         Command::Show(show) => show.run(context),
@@ -257,6 +315,9 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::MergeBase(merge_base) => merge_base.run(context),
         Command::Materialize(materialize) => materialize.run(context),
         Command::Resume(resume) => resume.run(context),
+        Command::Check(check) => check.run(context),
+        Command::Repair(repair) => repair.run(context),
+        Command::Replant(replant) => replant.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),
@@ -289,6 +350,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),
         Command::Man(man) => man.run(context),
+        Command::Hook(hook) => hook.run(context),
         Command::Bench(bench) => bench.run(context),
     }
 }

@@ -1,7 +1,7 @@
 //! `enjamb note`
 
 use clap::Args;
-use enjamb_service::Note as Words;
+use enjamb_service::{Note as Words, tags_of};
 
 use super::Context;
 use super::show::commit_json;
@@ -38,8 +38,8 @@ impl Note {
         if context.ui.is_json() {
             context.ui.json("note", commit_json(&commit, None))?;
         } else {
-            let summary = commit.summary.unwrap_or_default();
-            context.ui.line(format!("{id}  {summary}  {}", commit.tags.join(" ")).trim_end())?;
+            let summary = commit.summary.as_deref().unwrap_or_default();
+            context.ui.line(format!("{id}  {summary}  {}", tags_of(&commit).join(" ")).trim_end())?;
         }
         Ok(Exit::Done)
     }

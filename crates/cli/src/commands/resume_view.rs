@@ -106,8 +106,11 @@ fn checks(resumed: &Resumed) -> String {
 fn problems(resumed: &Resumed) -> Vec<String> {
     const SHOWN_MAX: usize = 5;
     let errors: Vec<_> = resumed.problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
-    let mut lines: Vec<String> =
-        errors.iter().take(SHOWN_MAX).map(|problem| format!("{}: {}", problem.code, problem.sentence)).collect();
+    let mut lines: Vec<String> = errors
+        .iter()
+        .take(SHOWN_MAX)
+        .map(|problem| format!("{}: {}", problem.code.as_str(), problem.sentence))
+        .collect();
     if errors.len() > SHOWN_MAX {
         lines.push(format!("and {} more", errors.len() - SHOWN_MAX));
     }
@@ -139,7 +142,7 @@ fn document(resumed: &Resumed) -> Value {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        json!({"code": problem.code, "severity": severity, "sentence": problem.sentence})
+        json!({"code": problem.code.as_str(), "severity": severity, "sentence": problem.sentence})
     };
     let travels = &resumed.travels;
     json!({

@@ -3,6 +3,7 @@
 use clap::Args;
 use enjamb_core::CommitId;
 use enjamb_ledger::StoredCommit;
+use enjamb_service::{tags_of, tickets_of};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -46,11 +47,11 @@ fn rows(stored: &StoredCommit, children: &[CommitId]) -> Vec<(&'static str, Stri
         ("template", &commit.template),
         ("machine", &commit.machine),
         ("session", &commit.agent_session_id),
-        ("ticket", &commit.ticket_id),
         ("thread", &commit.thread_id),
         ("summary", &stored.summary),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| value.clone().map(|value| (name, value))));
+    rows.extend(tickets_of(stored).into_iter().map(|ticket| ("ticket", ticket.to_owned())));
     rows.extend([
         ("trigger", commit.checkpoint.as_str().into()),
         ("format", commit.format.clone()),
@@ -59,8 +60,8 @@ fn rows(stored: &StoredCommit, children: &[CommitId]) -> Vec<(&'static str, Stri
         ("tokens", tokens),
         ("created", commit.created_at.clone()),
     ]);
-    if !stored.tags.is_empty() {
-        rows.push(("tags", stored.tags.join(" ")));
+    if !tags_of(stored).is_empty() {
+        rows.push(("tags", tags_of(stored).join(" ")));
     }
     rows.extend(children.iter().map(|child| ("child", child.to_string())));
     rows
@@ -75,7 +76,7 @@ pub fn commit_json(stored: &StoredCommit, children: Option<&[CommitId]>) -> Valu
         "thread_id": commit.thread_id, "checkpoint": commit.checkpoint.as_str(), "format": commit.format,
         "artifact": commit.artifact_ref, "messages": commit.message_count,
         "tokens": {"value": commit.token_count, "method": commit.token_method},
-        "created_at": commit.created_at, "summary": stored.summary, "tags": stored.tags,
+        "created_at": commit.created_at, "summary": stored.summary, "tags": tags_of(stored), "tickets": tickets_of(stored),
         "attributes": commit.attributes.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok()),
         "stream": stored.stream.to_string(), "seq": stored.seq,
     });

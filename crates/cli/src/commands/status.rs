@@ -8,14 +8,19 @@ use enjamb_ledger::{LedgerError, StreamSummary};
 use enjamb_service::ServiceError;
 use serde_json::{Value, json};
 
-use super::Context;
+use super::{Context, delivery};
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{ago, bytes, count, plural};
 use crate::ui::{Cell, Table};
 
 #[derive(Args, Default)]
-#[command(after_help = "Example:\n  enjamb\n  enjamb status --json")]
-pub struct Status {}
+#[command(after_help = "Example:\n  enjamb\n  enjamb status --json\n  enjamb status --exit-code\n\n\
+    For runtimes with hooks, it shows what arrived: the last event, not what was set up.")]
+pub struct Status {
+    /// Exit with 1 when something that should arrive does not
+    #[arg(long)]
+    exit_code: bool,
+}
 
 const RECENT_STREAMS: usize = 5;
 
@@ -27,6 +32,8 @@ impl Status {
             opened => opened?,
         };
         let status = store.status(RECENT_STREAMS)?;
+        let delivery = delivery::report(&store)?;
+        let exit = if self.exit_code && !delivery.is_healthy() { Exit::No } else { Exit::Done };
         let (totals, disk) = (status.totals, status.disk);
         if context.ui.is_json() {
             let recent: Vec<_> = status.recent.iter().map(stream_json).collect();
@@ -37,10 +44,10 @@ impl Status {
                     "streams": totals.streams, "frames": totals.frames, "frame_bytes": totals.frame_bytes,
                     "artifacts": totals.artifacts, "artifact_bytes": totals.artifact_bytes,
                     "disk": {"log": disk.log, "index": disk.index, "segments": disk.segments, "total": disk.total()},
-                    "recent": recent,
+                    "recent": recent, "delivery": delivery::as_json(&delivery),
                 }),
             )?;
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         let ui = &mut context.ui;
         ui.line(format!("enjamb {}  {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
@@ -52,16 +59,21 @@ impl Status {
         ))?;
         let raw = totals.frame_bytes + totals.artifact_bytes;
         ui.line(format!("  {} of content in {} on disk", bytes(raw), bytes(disk.total())))?;
+        if !context.global.quiet {
+            delivery::show(context, &delivery)?;
+        }
+        let ui = &mut context.ui;
         if !status.recent.is_empty() {
             ui.line("")?;
             ui.table(&stream_table(&status.recent))?;
         }
-        Ok(Exit::Done)
+        Ok(exit)
     }
 }
 
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
     let dir = context.store_dir()?;
+    let missed = super::missed_at(&dir).read();
     if context.ui.is_json() {
         let found = super::import::found_at_home();
         let mut by_runtime = serde_json::Map::new();
@@ -70,11 +82,17 @@ fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
             row["files"] = (row["files"].as_u64().unwrap_or(0) + 1).into();
             row["bytes"] = (row["bytes"].as_u64().unwrap_or(0) + file.size).into();
         }
-        context.ui.json("status", json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime}))?;
+        context.ui.json(
+            "status",
+            json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime, "missed": missed.count}),
+        )?;
         return Ok(Exit::Done);
     }
     let ui = &mut context.ui;
     ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+    if missed.count > 0 {
+        ui.bad(&format!("{} of hooks missed: there is no store", plural(missed.count, "event")))?;
+    }
     ui.line("")?;
     let found = super::import::found_at_home();
     if !found.is_empty() {

@@ -1,17 +1,13 @@
 //! `enjamb summarize`
 
-use std::time::Duration;
-
-use clap::{Args, ValueEnum};
-use enjamb_service::{Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised};
+use clap::Args;
+use enjamb_service::{Endpoint, REMAINING_MAX, Rule, Stopped, Summarised};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::endpoint::EndpointArgs;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{count, plural};
-
-/// The only place a key is read from. It is neither stored nor shown.
-const KEY_VARIABLE: &str = "ENJAMB_ENDPOINT_KEY";
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb summarize\n  \
@@ -25,28 +21,8 @@ pub struct Summarize {
     /// Write at most so many summaries
     #[arg(short = 'n', long, default_value_t = 10_000, value_name = "COUNT")]
     limit: u64,
-    /// Ask a model: Open Responses, OpenAI-compatible chat or Anthropic Messages
-    #[arg(long, value_name = "URL", requires = "model", requires = "budget")]
-    endpoint: Option<String>,
-    /// The model to ask for
-    #[arg(long, value_name = "NAME", requires = "endpoint")]
-    model: Option<String>,
-    /// Tokens that may be used
-    #[arg(long, value_name = "TOKENS", requires = "endpoint")]
-    budget: Option<u64>,
-    /// What the endpoint speaks [default: what the end of its path says]
-    #[arg(long, value_enum, requires = "endpoint")]
-    api: Option<Api>,
-    /// Seconds to wait for an answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "endpoint")]
-    timeout: u64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Api {
-    Responses,
-    Chat,
-    Messages,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
 }
 
 /// What a run took of its budget.
@@ -57,7 +33,7 @@ struct Spent {
 
 impl Summarize {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let Some(options) = self.options() else {
+        let Some(options) = self.endpoint.options() else {
             let done = context.open()?.summarize(&mut Rule, self.limit, &context.actor())?;
             return report(context, done, None);
         };
@@ -68,22 +44,6 @@ impl Summarize {
         context.ui.note(&asking);
         let done = store.summarize(&mut endpoint, self.limit, &context.actor())?;
         report(context, done, Some(Spent { budget, used: endpoint.used_tokens() }))
-    }
-
-    fn options(&self) -> Option<EndpointOptions> {
-        let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()).map(Key::new);
-        Some(EndpointOptions {
-            url: self.endpoint.clone()?,
-            dialect: self.api.map(|api| match api {
-                Api::Responses => Dialect::Responses,
-                Api::Chat => Dialect::Chat,
-                Api::Messages => Dialect::Messages,
-            }),
-            model: self.model.clone()?,
-            key,
-            budget_tokens: self.budget?,
-            timeout: Duration::from_secs(self.timeout),
-        })
     }
 }
 

@@ -118,7 +118,7 @@ pub enum Thread {
         #[arg(long, requires = "message")]
         undo: bool,
     },
-    /// Find messages by their words, or threads by the files that were touched
+    /// Find messages by how their words begin, or threads by the files that were touched
     #[command(after_help = "Example:\n  enjamb thread search retry jitter\n  enjamb thread search --file src/pay")]
     Search {
         #[arg(required_unless_present = "file", conflicts_with = "file")]

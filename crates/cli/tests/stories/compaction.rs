@@ -13,7 +13,9 @@ fn text(value: &Value) -> &str {
 /// A thread of so many messages.
 fn long_thread(enjamb: &Enjamb, messages: usize) -> String {
     let id = thread(enjamb);
-    (1..=messages).for_each(|at| drop(post(enjamb, &id, &format!("message {at}"), &[])));
+    // Each takes more than a summary of it.
+    let rest = "and so on, in the same few words as before ".repeat(40);
+    (1..=messages).for_each(|at| drop(post(enjamb, &id, &format!("message {at}\n{rest}"), &[])));
     id
 }
 
@@ -104,6 +106,10 @@ fn a_chain_is_compacted_by_a_commit() {
         &format!("{commit} keeps 100 %\n  file        1 of 1\n"),
     );
     enjamb.run(&["compact", commit, "--summary", &words]).exits(2);
+    let other = enjamb.run(&["compact", &tip, "--summary", "it is slow"]).done().line();
+    let siblings = enjamb.json(&["children", &tip])["contexts"].as_array().unwrap().clone();
+    let siblings: Vec<_> = siblings.iter().map(|sibling| text(&sibling["id"])).collect();
+    assert_eq!(siblings, [commit, &other], "variants stand beside each other");
 }
 
 #[test]
@@ -166,6 +172,7 @@ fn what_cannot_be_compacted_is_refused_and_nothing_is_written() {
     refused(&[&at[..], &["2", "--artifact", &plain]].concat(), 2, "not-a-summary", "no compaction summary");
     refused(&["compact", "by-hand", &id, "--summary", "x"], 5, "cut-not-reached", "3 messages");
     refused(&["compact", &short], 2, "does-not-shrink", "tokens");
+    refused(&[&at[..], &["2", "--summary", &"word ".repeat(900)]].concat(), 2, "does-not-shrink", "stands for takes");
     refused(&["compact", &other, "--diff"], 3, "not-found", "no compaction checkpoint");
     refused(&["compact", "nowhere"], 3, "not-found", "nowhere");
     refused(&["compact"], 2, "bad-request", "which thread or commit");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::expect::{check, check_json};
 use crate::runner::Enjamb;
-use crate::threads::{post, reply, thread};
+use crate::threads::{damage_all_but, post, reply, thread};
 
 /// A thread with a question that was answered, and one that was not.
 fn asked(enjamb: &Enjamb) -> String {
@@ -63,6 +63,10 @@ by          user through cli
     enjamb.run(&["verify"]).done();
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 /// A message like the first one.
 fn asked_again(enjamb: &Enjamb, thread: &str) -> String {
     post(enjamb, thread, "is checkout slow again?", &[])["message_id"].as_str().unwrap().to_owned()
@@ -72,17 +76,21 @@ fn asked_again(enjamb: &Enjamb, thread: &str) -> String {
 fn explain_says_of_each_candidate_by_which_rule() {
     let enjamb = Enjamb::new();
     let id = asked(&enjamb);
-    (0..20).for_each(|at| drop(post(&enjamb, &id, &format!("message {at}"), &[])));
+    (0..80).for_each(|at| drop(post(&enjamb, &id, &format!("message {at}"), &[])));
     let explained = enjamb.run(&["compile", &id, "--explain", "--dry-run"]).done().out();
-    let first = explained.lines().next().unwrap();
-    check(first, &format!("out\t0\trecent_messages_v1_limit\t{id}/0-[..]\tearlier than the last messages"));
-    assert_eq!(explained.lines().filter(|line| line.starts_with("in\t")).count(), 16);
+    let rows: Vec<&str> = explained.lines().collect();
+    check(rows[0], &format!("out\t0\trecent_messages_v1_limit\t{id}/0-4\tearlier than the last messages"));
+    check(rows[1], &format!("out\t3\trecent_messages_v1_limit\t{id}/5\tearlier than the last messages"));
+    check(rows[65], &format!("in\t3\trecent_messages_v1_limit\t{id}/69\tamong the last messages"));
+    assert_eq!(rows.len(), 1 + 64 + 16 + 1, "what is far back, what is near, what is in, and the bundle");
     let budget = enjamb.json(&["compile", &id, "--explain", "--dry-run", "--budget", "20"]);
     assert_eq!((&budget["strategy"], &budget["decided_seq"]), (&json!("token_budget_v1"), &Value::Null));
     let rows = budget["candidates"].as_array().unwrap();
     let tokens: u64 =
         rows.iter().filter(|row| row["included"] == true).map(|row| row["tokens"].as_u64().unwrap()).sum();
-    assert!(tokens <= 20 && rows.iter().any(|row| row["included"] == false), "{rows:?}");
+    assert!(tokens <= 20, "{rows:?}");
+    let out: Vec<_> = rows.iter().filter(|row| row["included"] == false).map(|row| text(&row["reason"])).collect();
+    assert_eq!(out, ["earlier than the first that does not fit", "does not fit the budget"], "{rows:?}");
     let found = enjamb.json(&[
         "compile",
         &id,
@@ -184,10 +192,19 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
         json!([{"role": "user", "content": "why is it slow?"}, call, result, {"role": "user", "content": "go on"}]);
     let arguments = ["checkpoint", "--format", "anthropic-messages-v1", "--principal", "a"];
     let tip = enjamb.run_with(&arguments, delta.to_string()).done().line();
-    let whole = enjamb.json(&["compile", &tip]);
+    let first = enjamb.json(&["compile", &tip, "--run", "r1", "--dry-run"]);
+    assert_eq!(first["decided_seq"], Value::Null);
+    let whole = enjamb.json(&["compile", &tip, "--run", "r1"]);
     assert_eq!((&whole["strategy"], &whole["items"]), (&json!("chain_messages_v1"), &json!(4)));
-    let again = enjamb.json(&["compile", &tip]);
-    assert_eq!(again["bundle"], whole["bundle"], "the same chain, the same bytes");
+    assert_eq!(first["bundle"], whole["bundle"], "the same chain for the same run, the same bytes");
+    let again = enjamb.run(&["compile", &tip, "--run", "r1", "--json"]).exits(5).problem();
+    assert_eq!(again["code"], "selection-after-compiled", "a run has one context");
+    let frames = enjamb.run(&["frames", "context/a", "--from", "1"]).done().out();
+    let frames: Vec<Value> = frames.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let types: Vec<_> = frames.iter().map(|frame| frame["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["context_selection_decided", "context_compiled"], "both are recorded with the commit");
+    assert_eq!((&frames[0]["seq"], &frames[0]["commit_id"]), (&whole["decided_seq"], &json!(tip)));
+    assert!(whole["bundle"].as_str().unwrap().ends_with(frames[1]["bundle_artifact_id"].as_str().unwrap()));
     let fitted = enjamb.json(&["compile", &tip, "--budget", "200", "--explain"]);
     assert_eq!(fitted["strategy"], "chain_token_budget_v1/200/o200k_base");
     let bundle = fitted["bundle"].as_str().unwrap();
@@ -200,4 +217,101 @@ fn a_chain_of_any_runtime_is_compiled_rendered_and_audited() {
     assert_eq!(small["code"], "budget-too-small");
     enjamb.run(&["compile", &tip, "--role", "a=user"]).exits(2);
     enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn compiling_reads_no_more_than_a_context_holds() {
+    let enjamb = Enjamb::new();
+    let id = thread(&enjamb);
+    (0..40).for_each(|at| drop(post(&enjamb, &id, &format!("number {at:02}"), &[])));
+    let before = enjamb.json(&["compile", &id, "--dry-run"]);
+    assert_eq!(before["items"], 16);
+    // The last 16, and the one before them: its chain is what the first is checked against.
+    let spared: Vec<String> = (23..40).map(|at| format!("number {at:02}")).collect();
+    damage_all_but(&enjamb, &spared.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(enjamb.json(&["compile", &id, "--dry-run"]), before);
+    enjamb.run(&["thread", "events", &id]).exits(6);
+}
+
+/// A store with a thread of every kind of history, and the contexts to compile.
+fn contexts(enjamb: &Enjamb) -> Vec<Vec<String>> {
+    let parent = asked(enjamb);
+    let filler = "and so on, in the same few words as before ".repeat(40);
+    (0..20).for_each(|at| drop(post(enjamb, &parent, &format!("retry {at}\n{filler}"), &[])));
+    enjamb.run(&["compact", &parent, "--stride", "4", "--max-new", "5"]).done();
+    let pinned = post(enjamb, &parent, "never push to main", &[]);
+    enjamb.run(&["thread", "pin", &parent, pinned["message_id"].as_str().unwrap()]).done();
+    let child = enjamb.run(&["thread", "branch", &parent]).done().line();
+    post(enjamb, &child, "retry the child", &[]);
+    post(enjamb, &parent, "how often is retry tried?", &[]);
+    let said = json!({"role": "user", "content": "why is it slow?"}).to_string() + "\n";
+    let chain = enjamb.run_with(&["checkpoint", "--format", "generic-v1"], said).done().line();
+    let by_strategy = |strategy: &str| vec![parent.clone(), "--strategy".into(), strategy.into()];
+    let mut all: Vec<Vec<String>> = [
+        "recent_messages_v1",
+        "summaries_recent_messages_v1",
+        "hierarchical_summaries_recent_messages_v1",
+        "retrieval_recent_messages_v1",
+    ]
+    .map(by_strategy)
+    .into();
+    all.push(vec![child, "--strategy".into(), "lineage_recent_messages_v1".into()]);
+    all.push(vec![parent.clone(), "--budget".into(), "900".into()]);
+    all.push(vec![parent, "--role".into(), "user=developer".into()]);
+    all.push(vec![chain.clone()]);
+    all.push(vec![chain, "--budget".into(), "50".into()]);
+    all
+}
+
+#[test]
+fn nothing_that_is_derived_changes_a_context() {
+    let enjamb = Enjamb::new();
+    let contexts = contexts(&enjamb);
+    let bundles = || {
+        let dry = |context: &Vec<String>| {
+            let mut arguments = vec!["compile".to_owned()];
+            arguments.extend_from_slice(context);
+            enjamb.json(&[&arguments[..], &["--dry-run".to_owned()]].concat())
+        };
+        contexts.iter().map(dry).collect::<Vec<Value>>()
+    };
+    let before = bundles();
+    let strategies: std::collections::BTreeSet<_> = before.iter().map(|it| it["strategy"].to_string()).collect();
+    assert_eq!(strategies.len(), before.len(), "{strategies:?}");
+    for round in ["everything derived is gone", "and the log is sealed"] {
+        let derived = ["index.db", "index.db-wal", "index.db-shm"].map(|name| enjamb.store().join(name));
+        assert!(derived[0].exists());
+        derived.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        let _ = std::fs::remove_dir_all(enjamb.store().join("cache"));
+        assert_eq!(bundles(), before, "{round}");
+        enjamb.run(&["maintain"]).done();
+    }
+}
+
+#[test]
+fn an_audit_of_a_chain_knows_what_was_pinned_then() {
+    let enjamb = Enjamb::new();
+    let said = |text: &str| json!({"role": "user", "content": text}).to_string() + "\n";
+    let commit = |text: &str, more: &[&str]| {
+        let arguments = ["checkpoint", "--format", "generic-v1", "--principal", "a"];
+        enjamb.run_with(&[&arguments[..], more].concat(), said(text)).done().line()
+    };
+    let first = commit("never push to main", &[]);
+    let second = commit(&"some words of no consequence ".repeat(20), &["--parent", &first]);
+    let tip = commit("go on", &["--parent", &second]);
+    enjamb.run(&["note", &first, "--tag", "pin"]).done();
+    let compiled = enjamb.json(&["compile", &tip, "--budget", "40"]);
+    assert_eq!(compiled["items"], 2, "the pin and the last");
+    let bundle = compiled["bundle"].as_str().unwrap();
+    let decided = enjamb.run(&["frames", "context/a", "--from", "4", "-n", "1"]).done().out();
+    let decided: Value = serde_json::from_str(&decided).unwrap();
+    assert_eq!(decided["reason"]["pinned"], json!([first]));
+    enjamb.run(&["note", &second, "--tag", "pin"]).done();
+    assert_eq!(enjamb.json(&["compile", "--audit", bundle])["same"], true, "tags set since do not count");
+    let text = enjamb.run(&["get", bundle]).done().out();
+    let forged = enjamb.put(text.replace("never push", "always push"));
+    enjamb.run(&["compile", "--audit", &forged]).exits(1);
+    let elsewhere = enjamb.put(text.replace("\"run_session_id\":\"", "\"run_session_id\":\"x"));
+    let problem = enjamb.run(&["compile", "--audit", &elsewhere, "--json"]).exits(3).problem();
+    assert_eq!(problem["code"], "run-not-found", "{problem}");
 }

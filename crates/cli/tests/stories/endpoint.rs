@@ -1,4 +1,4 @@
-//! `summarize --endpoint`, against a server on the loopback that says what the story wants.
+//! `summarize --endpoint` and `compact --endpoint`, against a server on the loopback that says what the story wants.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -252,4 +252,43 @@ fn an_endpoint_is_asked_for_a_budget_and_keeps_the_key() {
     assert_eq!(server.asked().len(), 0, "nothing is said to who does not speak TLS");
     let frames = enjamb.run(&["frames", "context/agent/a"]).done().out();
     assert!(!frames.contains(KEY));
+}
+
+/// Runs `compact` against a server, with a key.
+fn compact(enjamb: &Enjamb, target: &str, url: &str, more: &[&str]) -> Answer {
+    let arguments = ["compact", target, "--endpoint", url, "--model", "small", "--json"];
+    let mut command = enjamb.command(&[&arguments[..], more].concat());
+    command.env("ENJAMB_ENDPOINT_KEY", KEY);
+    answer(command, b"")
+}
+
+#[test]
+fn a_model_writes_the_summary_of_a_job_and_it_is_recorded() {
+    let enjamb = Enjamb::new();
+    let id = crate::threads::thread(&enjamb);
+    let long = "the retry loop in src/pay.rs sleeps twice ".repeat(20);
+    crate::threads::post(&enjamb, &id, &long, &[]);
+    let server = Server::saying(vec![words("# src/pay.rs sleeps twice", 900, 9), words(&long.repeat(3), 900, 900)]);
+    let url = server.url("/v1/responses");
+    let done = compact(&enjamb, &id, &url, &["--stride", "1", "--budget", "20000"]).done().document();
+    assert_eq!(done["status"], "completed");
+    let artifact = done["created"][0]["summary_artifact"].as_str().unwrap();
+    let summary: Value = serde_json::from_str(&enjamb.run(&["get", artifact]).done().out()).unwrap();
+    assert_eq!(summary["summary_markdown"], "# src/pay.rs sleeps twice");
+    assert_eq!(summary["provenance"]["produced_by"], json!({"type": "job", "id": done["job_id"]}));
+    let jobs = enjamb.run(&["job", "list", &id]).done().out();
+    assert!(jobs.contains("compaction_model_summarizer_v1") && jobs.contains("completed"), "{jobs}");
+    let (head, asked) = server.asked().remove(0);
+    assert!(head.contains(&format!("bearer {KEY}")) && asked["input"].as_str().unwrap().contains(&long), "{asked}");
+
+    crate::threads::post(&enjamb, &id, &long, &[]);
+    let longer = compact(&enjamb, &id, &url, &["--stride", "2", "--budget", "20000"]).exits(10).document();
+    assert!(longer["error"].as_str().unwrap().contains("what it stands for takes"), "{longer}");
+    let short = compact(&enjamb, &id, &url, &["--stride", "2", "--budget", "100"]).exits(10).document();
+    assert!(short["error"].as_str().unwrap().contains("and 100 of the budget are left"), "{short}");
+    assert_eq!(server.asked().len(), 1, "what the budget may not cover is not asked");
+    let both = compact(&enjamb, &id, &url, &["--cmd", "cat", "--budget", "1"]).exits(2).problem();
+    assert!(both["title"].as_str().unwrap().contains("leave one out"), "{both}");
+    let stored = enjamb.run(&["thread", "events", &id]).done().out();
+    assert!(!stored.contains(KEY));
 }

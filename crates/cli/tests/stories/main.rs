@@ -1,7 +1,9 @@
 //! The command as people and programs meet it: every story runs the real binary on a store of its own.
 
 mod artifacts;
+mod capture;
 mod care;
+mod check;
 mod collection;
 mod commits;
 mod compaction;
@@ -12,10 +14,13 @@ mod endpoint;
 mod expect;
 mod frames;
 mod help;
+mod hooks;
 mod hostile;
 mod imports;
+mod intake;
 mod large;
 mod listings;
+mod live;
 mod output;
 mod packs;
 mod processes;

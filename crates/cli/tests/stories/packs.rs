@@ -206,12 +206,14 @@ fn secrets_are_replaced_before_hashing_and_that_is_recorded() {
 
 /// Takes in a pack that was changed, and expects it refused with nothing written.
 #[track_caller]
-fn check_refused(pack: &str, from: &str, to: &str, exit: i32, code: &str) {
+fn check_refused(pack: &str, from: &str, to: &str, exit: i32, code: &str, says: &str) {
     let enjamb = Enjamb::with_store();
     assert!(pack.contains(from), "{from} is in {pack}");
     let before = enjamb.json(&["status"]);
     let answer = enjamb.run_with(&["unpack", "-", "--json"], pack.replacen(from, to, 1)).exits(exit);
-    assert_eq!(answer.problem()["code"], code);
+    let problem = answer.problem();
+    assert_eq!(problem["code"], code);
+    assert!(problem["title"].as_str().unwrap().contains(says), "{problem}");
     assert_eq!(enjamb.json(&["status"])["frames"], before["frames"]);
     assert_eq!(enjamb.json(&["artifacts"])["artifacts"], json!([]));
 }
@@ -221,13 +223,13 @@ fn what_is_not_what_it_says_is_refused_and_nothing_is_written() {
     let enjamb = Enjamb::new();
     let hash = packed(&enjamb);
     let pack = enjamb.run(&["pack", "show", &hash]).done().out();
-    check_refused(&pack, "sleeps twice", "sleeps once", 6, "pack-hash-mismatch");
-    check_refused(&pack, "\"number\": 12", "\"number\": 13", 6, "pack-hash-mismatch");
-    check_refused(&pack, "github_issue", "rumour", 2, "unknown-source-kind");
-    check_refused(&pack, "0.7.0", "9.9.9", 2, "unsupported-pack-version");
-    check_refused(&pack, "\"warnings\"", "\"api_token\": \"x\", \"warnings\"", 2, "malformed-pack");
-    check_refused(&pack, "It sleeps", &"x".repeat(2 << 20), 6, "pack-hash-mismatch");
-    check_refused(&pack, "{", "", 2, "malformed-pack");
+    check_refused(&pack, "sleeps twice", "sleeps once", 6, "pack-hash-mismatch", &hash);
+    check_refused(&pack, "\"number\": 12", "\"number\": 13", 6, "pack-hash-mismatch", "does not match itself");
+    check_refused(&pack, "github_issue", "rumour", 2, "unknown-source-kind", "rumour");
+    check_refused(&pack, "0.7.0", "9.9.9", 2, "unsupported-pack-version", "9.9.9");
+    check_refused(&pack, "\"warnings\"", "\"api_token\": \"x\", \"warnings\"", 2, "malformed-pack", "api_token");
+    check_refused(&pack, "It sleeps", &"x".repeat(2 << 20), 6, "pack-hash-mismatch", &hash);
+    check_refused(&pack, "{", "", 2, "malformed-pack", "no JSON");
     let changed = enjamb.file("changed.json", pack.replace("sleeps twice", "sleeps once"));
     let found = enjamb.run(&["pack", "verify", &changed]).exits(6);
     check(&found.out(), &format!("✗ sessionHash is {hash}, the content's is [..]  [pack-hash-mismatch]\n"));

@@ -33,7 +33,8 @@ enjamb 0.1.0  nothing stored yet in [..]/store
 ";
     check(&enjamb.run::<&str>(&[]).done().out(), expected);
     check(&enjamb.run(&["status"]).done().out(), expected);
-    let expected = json!({"schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": null, "found": {}});
+    let expected =
+        json!({"schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": null, "found": {}, "missed": 0});
     check_json(&enjamb.json(&["status"]), &expected);
     assert!(!enjamb.store().exists(), "looking makes nothing");
 }
@@ -64,6 +65,10 @@ session/s1\t1\t[..]\t[..]Z
         "streams": 2, "frames": 2, "frame_bytes": "[..]", "artifacts": 1, "artifact_bytes": 6,
         "disk": {"log": "[..]", "index": "[..]", "segments": 0, "total": "[..]"},
         "recent": [stream("s2"), stream("s1")],
+        "delivery": {
+            "runtimes": {}, "waiting": 0, "damaged": 0, "failure": null, "healthy": true,
+            "missed": {"count": 0, "last": null, "why": null},
+        },
     });
     check_json(&enjamb.json::<&str>(&[]), &expected);
 }

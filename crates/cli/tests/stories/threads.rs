@@ -186,6 +186,61 @@ fn threads_are_put_away_tagged_and_found() {
 }
 
 #[test]
+fn messages_are_found_by_how_their_words_begin_and_by_signs_between_them() {
+    let enjamb = Enjamb::new();
+    let (a, b) = (thread(&enjamb), thread(&enjamb));
+    post(&enjamb, &a, "Retrying ÄRGER in src/pay.rs", &[]);
+    post(&enjamb, &b, "the pay of src", &[]);
+    let found = |words: &[&str]| {
+        let hits = enjamb.run(&[&["thread", "search"], words].concat());
+        hits.out().lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["retry"]), [a.as_str()]);
+    assert_eq!(found(&["ärger", "retrying"]), [a.as_str()]);
+    assert_eq!(found(&["src/pay.rs"]), [a.as_str()], "the signs between words count too");
+    assert_eq!(found(&["pay", "in"]), [a.as_str()], "a word that is not in the index is looked for in the text");
+    assert_eq!(found(&["pay", "src"]).len(), 2);
+    assert_eq!(found(&["pay", "src", "-n", "1"]).len(), 1);
+    assert_eq!(found(&["try"]), [""; 0]);
+    let problem = enjamb.run(&["thread", "search", "of", "it", "--json"]).exits(2).problem();
+    assert_eq!(problem["code"], "no-search-word", "{problem}");
+}
+
+/// Makes records unreadable, but for those whose frames hold one of these texts.
+pub fn damage_all_but(enjamb: &Enjamb, spared: &[&str]) {
+    let log = rusqlite::Connection::open(enjamb.store().join("log.db")).unwrap();
+    let mut sql = "UPDATE records SET body = x'00' WHERE 1".to_owned();
+    spared.iter().for_each(|text| sql.push_str(&format!(" AND instr(body, CAST('{text}' AS BLOB)) = 0")));
+    assert!(log.execute(&sql, []).unwrap() >= 20);
+}
+
+#[test]
+fn searching_and_mapping_read_no_more_than_they_show() {
+    let enjamb = Enjamb::new();
+    let (a, b) = (thread(&enjamb), thread(&enjamb));
+    (0..10).for_each(|at| drop(post(&enjamb, &a, &format!("spared neighbour {at} needle"), &[])));
+    (0..20).for_each(|at| drop(post(&enjamb, &b, &format!("hay {at}"), &[])));
+    enjamb.run(&["thread", "reference", &a, &b]).done();
+    let child = enjamb.run(&["thread", "branch", &b]).done().line();
+    let run = json!({"type": "continuity_run_spawned", "run_session_id": "r", "message_id": "m"});
+    enjamb.append(&format!("continuity/{child}"), &run.to_string());
+    let effects = json!({
+        "type": "continuity_tool_side_effects", "run_session_id": "r", "tool_id": "t1", "tool_name": "write",
+        "affected_paths": ["src/a.rs"], "actor_id": "a", "origin": "o",
+    });
+    enjamb.append(&format!("continuity/{child}"), &effects.to_string());
+    let searches: [&[&str]; 3] =
+        [&["thread", "search", "needle", "-n", "1"], &["thread", "search", "--file", "src"], &["thread", "map"]];
+    let before = searches.map(|arguments| enjamb.run(arguments).done().out());
+    // What is shown, the frame before it (its chain is checked), links and the frame before each.
+    let last = ["neighbour 9", "neighbour 8", "hay 19"];
+    let links = ["continuity_thread_referenced", "continuity_branched", "continuity_created"];
+    damage_all_but(&enjamb, &[&last[..], &links, &["continuity_run_spawned", "continuity_tool_side_effects"]].concat());
+    enjamb.run(&["thread", "events", &b]).exits(6);
+    assert_eq!(searches.map(|arguments| enjamb.run(arguments).done().out()), before);
+}
+
+#[test]
 fn pins_are_set_and_let_go() {
     let enjamb = Enjamb::new();
     let id = thread(&enjamb);

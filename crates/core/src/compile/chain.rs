@@ -8,7 +8,7 @@ use super::Item;
 use crate::ArtifactId;
 use crate::conversation::{Block, Entry, Role, ToolResult};
 
-/// How a chain is compiled. Its id says everything it was asked for, as there is no thread to record a decision in.
+/// How a chain is compiled. Its id says everything it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainStrategy {
     /// All of it.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CUMULATIVE;
+
 pub const SUMMARY_SCHEMA: &str = "rip.compaction_summary.v1";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +61,24 @@ impl Basis {
 }
 
 impl Summary {
+    /// A summary of a thread from its beginning up to a message.
+    pub fn cumulative(
+        thread_id: &str,
+        (to_seq, to_message_id): (u64, String),
+        provenance: SummaryProvenance,
+        basis: Option<Basis>,
+        summary_markdown: String,
+    ) -> Self {
+        let coverage = Coverage {
+            thread_id: thread_id.to_owned(),
+            from_seq: 0,
+            from_message_id: None,
+            to_seq,
+            to_message_id: Some(to_message_id),
+        };
+        Self { schema: SUMMARY_SCHEMA.into(), kind: CUMULATIVE.into(), coverage, provenance, basis, summary_markdown }
+    }
+
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("texts and numbers are always written")
     }

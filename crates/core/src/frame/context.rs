@@ -1,4 +1,5 @@
-//! Frames of a context stream: a principal's timeline of commits, and the words and names given to them.
+//! Frames of a context stream: a principal's timeline of commits, the words and names given to them, and the contexts
+//! compiled from them.
 
 use super::catalogue::{frames, words};
 use crate::json::Json;
@@ -48,6 +49,30 @@ frames! {
             commit_id: String,
             summary: Option<String> = omit,
             tags: Option<Vec<String>> = omit,
+            actor_id: String,
+            origin: String,
+        }
+
+        /// Which strategy was chosen to compile a chain for a run, and why. A chain has no thread to say so in.
+        "context_selection_decided" => ChainSelectionDecided {
+            run_session_id: String,
+            commit_id: String,
+            compiler_id: String,
+            compiler_strategy: String,
+            limits: Json,
+            reason: Option<Json> = omit,
+            actor_id: String,
+            origin: String,
+        }
+
+        /// The bundle that a chain was compiled to; `from_seq` is how far the commit is from the first.
+        "context_compiled" => ChainCompiled {
+            run_session_id: String,
+            commit_id: String,
+            bundle_artifact_id: String,
+            compiler_id: String,
+            compiler_strategy: String,
+            from_seq: u64,
             actor_id: String,
             origin: String,
         }

@@ -35,7 +35,7 @@ pub use session::*;
 pub use source::*;
 pub use task::*;
 
-use self::envelope::{Envelope, is_envelope_key};
+use self::envelope::{Envelope, Given, is_envelope_key, members_of};
 use self::members::{MemberFault, Members, ObjectWriter, borrowed};
 use crate::{StreamId, StreamKind};
 
@@ -76,9 +76,21 @@ impl Frame {
         out.put_all(borrowed(&self.extra));
     }
 
+    /// Reads and decodes a frame at once, where its bytes are not needed any more. Says the same as [`RawFrame::parse`] and
+    /// then [`RawFrame::decode`], and looks at the text once.
+    pub fn parse(json: &[u8]) -> Result<Self, FrameError> {
+        let members = members_of(json)?;
+        let envelope = Given::read(&members)?.complete()?;
+        Self::of(members, envelope)
+    }
+
     fn read(text: &str, envelope: &Envelope) -> Result<Self, FrameError> {
-        let mut members = Members::parse(text)?.retain(|key| !is_envelope_key(key));
-        let Envelope { id, stream, timestamp_ms, seq, type_name } = envelope.clone();
+        Self::of(Members::parse(text)?, envelope.clone())
+    }
+
+    fn of(members: Members<'_>, envelope: Envelope) -> Result<Self, FrameError> {
+        let mut members = members.retain(|key| !is_envelope_key(key));
+        let Envelope { id, stream, timestamp_ms, seq, type_name } = envelope;
         let (body, extra) = match Body::read(&type_name, &mut members) {
             Some(Ok(body)) => (body, members.rest()),
             Some(Err(MemberFault { member, problem })) => {

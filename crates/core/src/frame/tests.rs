@@ -20,6 +20,7 @@ fn every_type_is_written_as_it_was_read() {
         let text = written(kind, type_name, payload);
         assert_eq!(again(&text), text);
         assert_eq!(raw(&text).decode().unwrap().extra, [], "{type_name}");
+        assert_eq!(Frame::parse(text.as_bytes()), raw(&text).decode(), "{type_name}");
     }
 }
 
@@ -149,7 +150,9 @@ fn a_stream_is_known_by_its_id_and_by_the_kind_of_its_type() {
 }
 
 fn check_error(bytes: impl Into<Vec<u8>>, code: &str, says: &str) {
-    let error = RawFrame::parse(bytes).unwrap_err();
+    let bytes = bytes.into();
+    let error = RawFrame::parse(bytes.clone()).unwrap_err();
+    assert_eq!(Frame::parse(&bytes).unwrap_err().to_string(), error.to_string());
     assert_eq!((error.code(), error.kind()), (code, ErrorKind::Invalid), "{error}");
     assert!(error.to_string().contains(says), "{error}");
 }

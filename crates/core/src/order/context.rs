@@ -17,6 +17,17 @@ pub(super) fn check(case: &mut Case<'_>, frame: &Frame, body: &ContextBody) -> R
         }
         ContextBody::ContextNoted(note) => check_exists(case, "commit_id", &note.commit_id),
         ContextBody::ContextRefMoved(moved) => check_ref(case, moved),
+        ContextBody::ChainSelectionDecided(run) => {
+            check_exists(case, "commit_id", &run.commit_id)?;
+            case.check_uncompiled(&run.run_session_id)
+        }
+        ContextBody::ChainCompiled(run) => {
+            check_exists(case, "commit_id", &run.commit_id)?;
+            let decided = case.here(MarkKey::RunDecided(run.run_session_id.clone())).is_some();
+            case.require(decided, Rule::NotDecided, || {
+                format!("nothing was decided here for the context of run {}", run.run_session_id)
+            })
+        }
     }
 }
 

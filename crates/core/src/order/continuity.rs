@@ -54,10 +54,7 @@ fn check_run_alive(case: &mut Case<'_>, run: &str) -> Result<(), Refusal> {
 
 fn check_selection(case: &mut Case<'_>, run: &str) -> Result<(), Refusal> {
     check_run_alive(case, run)?;
-    let compiled = case.here(MarkKey::RunCompiled(run.to_owned()));
-    case.require(compiled.is_none(), Rule::SelectionAfterCompiled, || {
-        format!("the context of run {run} was compiled at seq {}", compiled.unwrap_or_default())
-    })
+    case.check_uncompiled(run)
 }
 
 fn check_side_effects(case: &mut Case<'_>, effects: &ToolSideEffects) -> Result<(), Refusal> {

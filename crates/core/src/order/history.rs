@@ -73,6 +73,7 @@ fn told(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["write", ..] | ["tag", ..] | ["policy", ..] | ["pack", _] | ["condemn", ..] | ["drop", ..] => artifact(words),
         ["source", ..] => source(words),
         ["commit", ..] | ["note", _] | ["ref", ..] => context(words),
+        ["chain-decide", ..] | ["chain-compile", ..] => context(words),
         _ => thread(words),
     }
 }
@@ -190,6 +191,14 @@ fn context(words: &[&str]) -> (&'static str, &'static str, Value) {
         ["ref", name, to, from] => {
             let payload = json!({"name": name, "commit_id": named(to), "previous": named(from)});
             ("context_ref_moved", merged(payload, by))
+        }
+        ["chain-decide", run, path] => {
+            let payload = json!({"run_session_id": run, "commit_id": commit_id(path), "limits": {}});
+            ("context_selection_decided", merged(compiler(payload), by))
+        }
+        ["chain-compile", run, path] => {
+            let payload = json!({"run_session_id": run, "commit_id": commit_id(path), "bundle_artifact_id": "b"});
+            ("context_compiled", merged(merged(compiler(payload), json!({"from_seq": 0})), by))
         }
         _ => panic!("no such step: {words:?}"),
     };

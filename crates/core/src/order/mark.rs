@@ -84,6 +84,14 @@ pub enum MarkKey {
     ThreadTag(String),
     /// Stream: `1`; empty when the message is pinned no longer.
     Pinned(String),
+    /// Stream: `1`, for each frame that links the thread to another.
+    Link(u64),
+    /// Store: `1`, for each frame of a thread at which a tool touched a path.
+    Touched {
+        path: String,
+        thread: String,
+        seq: u64,
+    },
 }
 
 impl MarkKey {
@@ -96,7 +104,8 @@ impl MarkKey {
     /// 04 RunSpawned     09 JobEnded      0e TaskEnded     13 Commit (ctx-…)
     /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
     /// 15 RunOf (u16 length, message, seq)  16 Compaction (to_seq, seq)  17 Cursor (64 hex)
-    /// 18 ScheduleDecided  19 Archived  1a ThreadTag  1b Pinned  1c Pack (64 hex)
+    /// 18 ScheduleDecided  19 Archived  1a ThreadTag  1b Pinned  1c Pack (64 hex)  1d Link (*)
+    /// 1e Touched (path, NUL, thread, NUL, seq)
     /// (*) eight bytes, big-endian as all numbers, so that the messages of a stream are found in order
     /// ```
     pub fn encode(&self) -> Vec<u8> {
@@ -112,6 +121,9 @@ impl MarkKey {
                 bytes.extend((name.len() as u16).to_be_bytes());
                 bytes.extend(name.as_bytes());
                 bytes.extend(seq.to_be_bytes());
+            }
+            Subject::Touch(path, thread, seq) => {
+                bytes.extend([path.as_bytes(), b"\0", thread.as_bytes(), b"\0", &seq.to_be_bytes()].concat());
             }
         }
         bytes
@@ -160,6 +172,12 @@ impl MarkKey {
             0x1a => name().map(Self::ThreadTag),
             0x1b => name().map(Self::Pinned),
             0x1c => name().map(Self::Pack),
+            0x1d => number(rest).map(Self::Link),
+            0x1e => {
+                let (names, seq) = rest.split_at_checked(rest.len().checked_sub(8)?)?;
+                let (path, thread) = std::str::from_utf8(names.strip_suffix(b"\0")?).ok()?.split_once('\0')?;
+                Some(Self::Touched { path: path.to_owned(), thread: thread.to_owned(), seq: number(seq)? })
+            }
             _ => None,
         }
     }
@@ -174,13 +192,14 @@ impl MarkKey {
             Subject::Commit(id) => id.to_string(),
             Subject::Seqs(first, second) => format!("{first} {second}"),
             Subject::NameAt(name, seq) => format!("{name} {seq}"),
+            Subject::Touch(path, thread, seq) => format!("{path} {thread} {seq}"),
         }
     }
 
     /// The name or the id in a key, where a frame's writer chose it.
     pub(super) fn name(&self) -> Option<&str> {
         match self.subject() {
-            Subject::Name(name) | Subject::NameAt(name, _) => Some(name),
+            Subject::Name(name) | Subject::NameAt(name, _) | Subject::Touch(name, ..) => Some(name),
             Subject::Only | Subject::Seq(_) | Subject::Seqs(..) | Subject::Artifact(_) | Subject::Commit(_) => None,
         }
     }
@@ -188,7 +207,8 @@ impl MarkKey {
     fn subject(&self) -> Subject<'_> {
         match self {
             Self::Ended | Self::TaskSpawned | Self::TaskEnded | Self::ScheduleDecided | Self::Archived => Subject::Only,
-            Self::Message(seq) => Subject::Seq(*seq),
+            Self::Message(seq) | Self::Link(seq) => Subject::Seq(*seq),
+            Self::Touched { path, thread, seq } => Subject::Touch(path, thread, *seq),
             Self::RunOf { message, seq } => Subject::NameAt(message, *seq),
             Self::Compaction { to_seq, seq } => Subject::Seqs(*to_seq, *seq),
             Self::Policy(id) | Self::Condemned(id) | Self::Dropped(id) => Subject::Artifact(*id),
@@ -242,6 +262,8 @@ impl MarkKey {
             Self::ThreadTag(_) => 0x1a,
             Self::Pinned(_) => 0x1b,
             Self::Pack(_) => 0x1c,
+            Self::Link(_) => 0x1d,
+            Self::Touched { .. } => 0x1e,
         }
     }
 }
@@ -256,6 +278,7 @@ enum Subject<'a> {
     Commit(CommitId),
     Seqs(u64, u64),
     NameAt(&'a str, u64),
+    Touch(&'a str, &'a str, u64),
 }
 
 /// The facts that a frame establishes.
@@ -271,12 +294,16 @@ pub(super) fn marks_of(raw: &RawFrame, frame: &Frame, digest: Option<String>) ->
     match &frame.body {
         Body::Session(body) => [spared(raw), in_stream(frame, session(frame, body))].concat(),
         Body::Task(body) => [spared(raw), in_stream(frame, task(frame, body))].concat(),
-        Body::Continuity(body) => [spared(raw), in_stream(frame, continuity(frame, body))].concat(),
+        Body::Continuity(body) => {
+            [spared(raw), in_stream(frame, continuity(frame, body)), in_store(touched(frame, body))].concat()
+        }
         Body::Artifact(body @ (ArtifactBody::ArtifactCondemned(_) | ArtifactBody::ArtifactDropped(_))) => {
             in_store(artifact(frame, body))
         }
         Body::Artifact(body) => [spared(raw), in_store(artifact(frame, body))].concat(),
-        Body::Context(body) => [spared(raw), in_store(context(frame, body, digest))].concat(),
+        Body::Context(body) => {
+            [spared(raw), in_store(context(frame, body, digest)), in_stream(frame, chain_run(frame, body))].concat()
+        }
         Body::Source(_) | Body::Unknown { .. } => spared(raw),
     }
 }
@@ -370,13 +397,22 @@ fn continuity(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
             tags.remove.iter().map(tag(false)).chain(tags.add.iter().map(tag(true))).collect()
         }
         ContinuityBody::MessagePinned(pin) => vec![(MarkKey::Pinned(pin.message_id.clone()), held(pin.pinned))],
-        ContinuityBody::ThreadCreated(_)
-        | ContinuityBody::ToolSideEffects(_)
-        | ContinuityBody::Branched(_)
-        | ContinuityBody::HandoffCreated(_)
-        | ContinuityBody::ThreadReferenced(_)
-        | ContinuityBody::RetrievalDecided(_) => Vec::new(),
+        ContinuityBody::Branched(_) | ContinuityBody::HandoffCreated(_) | ContinuityBody::ThreadReferenced(_) => {
+            vec![(MarkKey::Link(frame.seq), held(true))]
+        }
+        ContinuityBody::ThreadCreated(_) | ContinuityBody::ToolSideEffects(_) | ContinuityBody::RetrievalDecided(_) => {
+            Vec::new()
+        }
     }
+}
+
+/// The paths that a tool touched. One that is no name is not found by, and its frame is kept all the same.
+fn touched(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
+    let ContinuityBody::ToolSideEffects(effects) = body else { return Vec::new() };
+    let is_name = |path: &&String| (1..=limits::NAME_BYTES_MAX).contains(&path.len()) && !path.contains('\0');
+    let paths = effects.affected_paths.iter().flatten().filter(is_name);
+    let key = |path: &String| MarkKey::Touched { path: path.clone(), thread: frame.stream.id.clone(), seq: frame.seq };
+    paths.map(|path| (key(path), "1".to_owned())).collect()
 }
 
 /// A message that no message can have the id of is not found by it either, and its frame is kept all the same.
@@ -428,8 +464,22 @@ fn context(frame: &Frame, body: &ContextBody, digest: Option<String>) -> Vec<(Ma
         ContextBody::ContextRefMoved(moved) => {
             vec![(MarkKey::Ref(moved.name.clone()), moved.commit_id.clone().unwrap_or_default())]
         }
-        ContextBody::ContextNoted(_) => Vec::new(),
+        ContextBody::ContextNoted(_) | ContextBody::ChainSelectionDecided(_) | ContextBody::ChainCompiled(_) => {
+            Vec::new()
+        }
     }
+}
+
+/// What was decided and made for a run from a chain.
+fn chain_run(frame: &Frame, body: &ContextBody) -> Vec<(MarkKey, String)> {
+    let key = match body {
+        ContextBody::ChainSelectionDecided(run) => MarkKey::RunDecided(run.run_session_id.clone()),
+        ContextBody::ChainCompiled(run) => MarkKey::RunCompiled(run.run_session_id.clone()),
+        ContextBody::ContextCommitted(_) | ContextBody::ContextNoted(_) | ContextBody::ContextRefMoved(_) => {
+            return Vec::new();
+        }
+    };
+    vec![(key, frame.seq.to_string())]
 }
 
 /// By which the same commit sent again is told from another one of that id.

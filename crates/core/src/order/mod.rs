@@ -106,6 +106,14 @@ impl Case<'_> {
         (self.lookup)(scope, key).filter(|value| !value.is_empty())
     }
 
+    /// What a run's context is made of is decided before it is made.
+    fn check_uncompiled(&mut self, run: &str) -> Result<(), Refusal> {
+        let compiled = self.here(MarkKey::RunCompiled(run.to_owned()));
+        self.require(compiled.is_none(), Rule::SelectionAfterCompiled, || {
+            format!("the context of run {run} was compiled at seq {}", compiled.unwrap_or_default())
+        })
+    }
+
     /// A name that people give and see.
     fn check_name(&self, name: &str) -> Result<(), Refusal> {
         let fits = (1..=limits::NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);

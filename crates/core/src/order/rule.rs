@@ -143,6 +143,8 @@ rules! {
     /// Another commit has this id.
     CommitConflict, "commit-conflict", Conflict;
     CommitUnknown, "commit-unknown", Conflict;
+    /// A chain is compiled as it was decided to be.
+    NotDecided, "not-decided", Conflict;
     /// What is said of a source adds up.
     SourceMalformed, "source-malformed", Invalid;
     /// A ref moves from where it is.

@@ -91,6 +91,15 @@ fn a_context_is_selected_before_it_is_compiled() {
 }
 
 #[test]
+fn a_chain_is_compiled_as_it_was_decided_to_be() {
+    check("commit a delta; chain-decide r1 a; chain-compile r1 a", "ok");
+    check("commit a delta; chain-compile r1 a", "not-decided");
+    check("commit a delta; chain-decide r1 a; chain-compile r2 a", "not-decided");
+    check("commit a delta; chain-decide r1 a; chain-compile r1 a; chain-decide r1 a", "selection-after-compiled");
+    check("chain-decide r1 a", "commit-unknown");
+}
+
+#[test]
 fn side_effects_are_told_once_the_tool_has_ended() {
     check("spawn r1; tool t1 write; effects r1 t1", "tool-still-running");
     check("spawn r1; tool t1 write; tool-end t1; effects r1 t1", "ok");
@@ -289,6 +298,7 @@ fn keys_are_read_back_and_sort_by_what_they_count() {
     let artifact = ArtifactId::of(b"x");
     let run = |message: &str, seq| MarkKey::RunOf { message: message.into(), seq };
     let cut = |to_seq, seq| MarkKey::Compaction { to_seq, seq };
+    let touched = |path: &str, thread: &str, seq| MarkKey::Touched { path: path.into(), thread: thread.into(), seq };
     let all = [
         MarkKey::Ended,
         MarkKey::Message(0x80ff),
@@ -299,13 +309,16 @@ fn keys_are_read_back_and_sort_by_what_they_count() {
         cut(1, 2),
         MarkKey::Archived,
         MarkKey::Pinned("m".into()),
+        MarkKey::Link(7),
+        touched("src/é.rs", "t", 0x0a00),
     ];
     for key in all {
         assert_eq!(MarkKey::decode(&key.encode()), Some(key));
     }
     assert!(run("m", 9).encode() < run("m", 256).encode() && run("m", 256).encode() < run("n", 0).encode());
     assert!(cut(1, 900).encode() < cut(2, 3).encode());
-    for wrong in [&[][..], &[0], &[0x02, 1], &[0x01, 1], &[0x15, 0, 9, b'm'], &[0xff]] {
+    assert!(touched("a/b", "t", 900).encode() < touched("a0", "", 0).encode(), "what is below a path lies together");
+    for wrong in [&[][..], &[0], &[0x02, 1], &[0x01, 1], &[0x15, 0, 9, b'm'], &[0x1e, b'p', 0, 0, 1], &[0xff]] {
         assert_eq!(MarkKey::decode(wrong), None, "{wrong:?}");
     }
 }
@@ -398,6 +411,10 @@ const STEPS: &[&str] = &[
     "commit abc delta",
     "commit ac compaction",
     "note ab",
+    "chain-decide r1 a",
+    "chain-decide r2 ab",
+    "chain-compile r1 a",
+    "chain-compile r2 ab",
     "source a 0 5",
     "source ab 5 9",
     "ref main a -",
@@ -595,6 +612,10 @@ fn legal_of_commits(history: &[Frame], next: &Frame, body: &ContextBody) -> bool
     match body {
         ContextBody::ContextCommitted(commit) => !has(&commit.commit_id) && commit.parent.as_ref().is_none_or(has),
         ContextBody::ContextNoted(note) => has(&note.commit_id),
+        ContextBody::ChainSelectionDecided(run) => {
+            has(&run.commit_id) && !chain_said(history, &run.run_session_id, true)
+        }
+        ContextBody::ChainCompiled(run) => has(&run.commit_id) && chain_said(history, &run.run_session_id, false),
         ContextBody::ContextRefMoved(moved) => {
             let last = history.iter().rev().find_map(|frame| match &frame.body {
                 Body::Context(ContextBody::ContextRefMoved(then)) if frame.stream == next.stream => {
@@ -605,4 +626,13 @@ fn legal_of_commits(history: &[Frame], next: &Frame, body: &ContextBody) -> bool
             last.cloned().flatten() == moved.previous && moved.commit_id.as_ref().is_none_or(has)
         }
     }
+}
+
+/// Whether the context of a run from a chain was compiled, or decided on.
+fn chain_said(history: &[Frame], run: &str, compiled: bool) -> bool {
+    history.iter().any(|frame| match &frame.body {
+        Body::Context(ContextBody::ChainSelectionDecided(said)) => !compiled && said.run_session_id == run,
+        Body::Context(ContextBody::ChainCompiled(said)) => compiled && said.run_session_id == run,
+        _ => false,
+    })
 }

@@ -4,13 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use enjamb_core::conversation::{Block, Entry, Role, Usage, Verbatim, attribute};
 
-use super::{ID, standing};
+use super::standing::{self, Live};
+use super::{ID, RUNTIME, findings};
 use crate::anthropic::{acting, read_content, read_usage, verbatim};
-use crate::check;
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::Object;
-use crate::position::{Position, Problem};
+use crate::outline::{Detail, outlined};
+use crate::position::Position;
+use crate::reader::ItemReader;
 
 /// Types of records that are known and say nothing in the conversation.
 const BOOKKEEPING: &[&str] = &[
@@ -67,7 +69,11 @@ const HARNESS: &[&str] = &[
     "[Request interrupted by user",
 ];
 
+/// Members that Claude Code looks for in an assistant's message. Where a reply is not complete, `stop_reason` is null.
+const ENVELOPE: [&str; 6] = ["id", "type", "role", "model", "content", "usage"];
+
 /// A record in the tree.
+#[derive(Clone)]
 pub(super) struct Node {
     pub(super) at: Position,
     pub(super) uuid: String,
@@ -76,8 +82,18 @@ pub(super) struct Node {
     pub(super) entry: usize,
     pub(super) kind: NodeKind,
     pub(super) is_sidechain: bool,
+    /// What Claude Code needs to load the record, and it lacks.
+    pub(super) lacks: Lacks,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lacks {
+    pub(super) timestamp: bool,
+    /// Members of an assistant's message without which Claude Code hangs.
+    pub(super) envelope: bool,
+}
+
+#[derive(Clone)]
 pub(super) enum NodeKind {
     Message,
     /// The head of the records that were carried over a compaction, and what they were put after.
@@ -95,8 +111,8 @@ struct Record<'a> {
     uuid: Option<String>,
 }
 
-#[derive(Default)]
-struct Reader {
+#[derive(Clone, Default)]
+pub(super) struct Reader {
     reading: Reading,
     nodes: Vec<Node>,
     /// The entry of each reply, by message id.
@@ -104,20 +120,51 @@ struct Reader {
     uuids: HashSet<String>,
     /// The entry of a boundary whose summary has not come yet.
     boundary: Option<usize>,
+    /// Records whose id was used before: their place, and that among the nodes.
+    repeated: Vec<(Position, usize)>,
 }
 
 pub(super) fn understand(items: &[Item<'_>]) -> Reading {
-    let mut reader = Reader::default();
-    for item in items {
-        reader.line(item.at, item.json());
+    let mut reader = Box::new(Reader::default());
+    items.iter().for_each(|item| reader.item(item));
+    reader.finish()
+}
+
+impl ItemReader for Reader {
+    fn item(&mut self, item: &Item<'_>) {
+        self.reading.here = Some(item.at);
+        self.line(item.at, item.json());
     }
-    let Reader { mut reading, nodes, .. } = reader;
-    reading.findings = findings(&reading, &nodes);
-    standing::settle(&mut reading, &nodes);
-    reading
+
+    fn blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        self.reading.take_blocks(entry)
+    }
+
+    fn so_far(&self) -> Reading {
+        Box::new(self.clone()).finish()
+    }
+
+    fn finish(self: Box<Self>) -> Reading {
+        self.settle().0
+    }
 }
 
 impl Reader {
+    pub(super) fn new(detail: Detail) -> Self {
+        Self { reading: Reading { detail, ..Reading::default() }, ..Self::default() }
+    }
+
+    /// What was read, once it is known what the model would see, and the records of the tree.
+    pub(super) fn settle(self) -> (Reading, Vec<Node>, Live) {
+        let Self { mut reading, nodes, repeated, .. } = self;
+        let live = standing::live(&reading.conversation.entries, &nodes);
+        let found = findings::of(&reading, &nodes, &live, &repeated);
+        reading.findings.extend(found);
+        standing::settle(&mut reading, &nodes, &live);
+        reading.leaf = live.leaf.map(|leaf| nodes[leaf].uuid.clone());
+        (reading, nodes, live)
+    }
+
     fn line(&mut self, at: Position, text: &str) {
         let Some(object) = Object::parse(text) else {
             self.reading.count_unknown("record");
@@ -133,6 +180,7 @@ impl Reader {
     /// Reads a record and gives the entry that it is now part of.
     fn record(&mut self, record: &Record<'_>) -> usize {
         if record.uuid.as_ref().is_some_and(|uuid| !self.uuids.insert(uuid.clone())) {
+            self.repeated.push((record.at, self.nodes.len()));
             return self.bookkeeping(record);
         }
         match (record.kind.as_str(), record.object.object("message")) {
@@ -157,7 +205,8 @@ impl Reader {
             return self.summary(record, blocks);
         }
         let mut entry = record.entry(acting(Role::User, &blocks), blocks);
-        entry.synthetic = record.object.flag("isMeta") || record.object.flag("isSynthetic") || is_harness(&entry);
+        let is_marked = record.object.flag("isMeta") || record.object.flag("isSynthetic");
+        entry.synthetic = entry.role != Role::Tool && (is_marked || is_harness(&entry));
         self.push(record, entry)
     }
 
@@ -171,6 +220,7 @@ impl Reader {
         let marker = std::mem::take(&mut boundary.blocks);
         entry.blocks.splice(0..0, marker);
         *boundary = entry;
+        self.reading.ends[index] = record.at.offset();
         index
     }
 
@@ -179,8 +229,11 @@ impl Reader {
         let usage = read_reply_usage(message);
         let message_id = message.text("id");
         if let Some(&index) = message_id.as_ref().and_then(|id| self.replies.get(id)) {
+            let outline_only = self.reading.detail != Detail::Whole;
             let entry = &mut self.reading.conversation.entries[index];
+            let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
             entry.blocks.extend(blocks);
+            self.reading.ends[index] = record.at.offset();
             entry.usage = later_usage(entry.usage, usage);
             return index;
         }
@@ -215,8 +268,8 @@ impl Reader {
             _ if record.is_boundary() => NodeKind::Boundary { carried: record.carried() },
             _ => NodeKind::Other,
         };
-        let is_sidechain = record.is_sidechain();
-        self.nodes.push(Node { at: record.at, uuid, parent, entry, kind, is_sidechain });
+        let (is_sidechain, lacks) = (record.is_sidechain(), record.lacks());
+        self.nodes.push(Node { at: record.at, uuid, parent, entry, kind, is_sidechain, lacks });
     }
 }
 
@@ -230,7 +283,9 @@ impl Record<'_> {
         entry.set_attribute(attribute::CWD, object.text("cwd"));
         entry.set_attribute(attribute::GIT_BRANCH, object.text("gitBranch").filter(|branch| !branch.is_empty()));
         entry.set_attribute(attribute::SESSION_ID, object.text("sessionId").or_else(|| object.text("session_id")));
-        entry.set_attribute(attribute::VERSION, object.text("version"));
+        let version = object.text("version");
+        entry.set_attribute(attribute::RUNTIME, version.is_some().then_some(RUNTIME));
+        entry.set_attribute(attribute::VERSION, version);
         entry
     }
 
@@ -243,6 +298,13 @@ impl Record<'_> {
             None => self.kind.clone(),
         };
         verbatim(ID, &kind, self.text, shown)
+    }
+
+    fn lacks(&self) -> Lacks {
+        let is_assistant = self.kind == "assistant";
+        let timestamp = (is_assistant || self.kind == "user") && self.object.get("timestamp").is_none();
+        let lacks = |message: Object<'_>| ENVELOPE.iter().any(|key| message.get(key).is_none());
+        Lacks { timestamp, envelope: is_assistant && self.object.object("message").is_some_and(lacks) }
     }
 
     fn is_boundary(&self) -> bool {
@@ -283,24 +345,4 @@ fn later_usage(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
         (_, Some(now)) => Some(now),
         (before, None) => before,
     }
-}
-
-fn findings(reading: &Reading, nodes: &[Node]) -> Vec<Problem> {
-    let records = nodes.iter().map(|node| (node.at, node.uuid.as_str(), node.parent.as_deref()));
-    let mut problems = check::parents(records);
-    let first = nodes.iter().find(|node| matches!(node.kind, NodeKind::Message));
-    match first {
-        Some(node) if node.is_sidechain => problems.push(Problem::warning(
-            "first-sidechain",
-            node.at,
-            "The first message is a side chain's: the whole file passes for a subagent's and is not offered to resume.",
-        )),
-        Some(_) => {}
-        None => {
-            problems.extend(reading.origins.first().map(|at| {
-                Problem::error("no-messages", *at, "No record is a message: the session would not be found.")
-            }))
-        }
-    }
-    problems
 }

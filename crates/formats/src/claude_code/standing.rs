@@ -11,13 +11,26 @@ use enjamb_core::conversation::{Entry, Standing, attribute};
 use super::read::{Node, NodeKind};
 use crate::format::Reading;
 
-pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
+/// Where each record stands.
+pub(super) struct Live {
+    pub(super) standings: Vec<Standing>,
+    /// Records from the last message up to the root, or to the last compaction.
+    pub(super) path: Vec<bool>,
+    /// The record that the next one would follow.
+    pub(super) leaf: Option<usize>,
+    /// The last compaction on the path.
+    pub(super) boundary: Option<usize>,
+    /// Messages with which a branch begins that was left.
+    pub(super) branch_points: usize,
+}
+
+pub(super) fn live(entries: &[Entry], nodes: &[Node]) -> Live {
     let tree = Tree::of(nodes);
     let boundary = tree.last_boundary();
-    let on_path = tree.entries_on_path(&reading.conversation.entries, boundary);
+    let on_path = tree.entries_on_path(entries, boundary);
     let branches = tree.branches(&on_path);
-    for (index, node) in nodes.iter().enumerate() {
-        let standing = if tree.is_aside(node) {
+    let standing = |(index, node): (usize, &Node)| {
+        if tree.is_aside(node) {
             Standing::Sidechain
         } else if on_path.contains(&node.entry) {
             Standing::Context
@@ -27,10 +40,20 @@ pub(super) fn settle(reading: &mut Reading, nodes: &[Node]) {
             Standing::Abandoned
         } else {
             Standing::Context
-        };
-        reading.conversation.entries[node.entry].standing = standing;
+        }
+    };
+    let standings: Vec<Standing> = nodes.iter().enumerate().map(standing).collect();
+    let begins = |index: usize| branches[index] == Branch::Left && tree.begins_a_branch(index, &branches);
+    let branch_points = (0..nodes.len()).filter(|index| begins(*index)).count();
+    let leaf = tree.last();
+    Live { standings, path: tree.path, leaf, boundary, branch_points }
+}
+
+pub(super) fn settle(reading: &mut Reading, nodes: &[Node], live: &Live) {
+    for (node, standing) in nodes.iter().zip(&live.standings) {
+        reading.conversation.entries[node.entry].standing = *standing;
     }
-    if let Some(boundary) = boundary {
+    if let Some(boundary) = live.boundary {
         carry_over(reading, nodes[boundary].entry);
     }
 }
@@ -44,15 +67,18 @@ fn carry_over(reading: &mut Reading, boundary: usize) {
     for (index, (mut entry, at)) in placed.enumerate() {
         if index < boundary && is_carried(&entry) {
             entry.set_attribute(attribute::KEPT, Some("true"));
-            carried.push((entry, at));
+            carried.push((entry, at, index));
         } else if index <= boundary {
-            before.push((entry, at));
+            before.push((entry, at, index));
         } else {
-            after.push((entry, at));
+            after.push((entry, at, index));
         }
     }
-    let ordered = before.into_iter().chain(carried).chain(after);
-    (reading.conversation.entries, reading.origins) = ordered.unzip();
+    for (entry, at, index) in before.into_iter().chain(carried).chain(after) {
+        reading.conversation.entries.push(entry);
+        reading.origins.push(at);
+        reading.read_as.push(index);
+    }
 }
 
 struct Tree<'n> {
@@ -83,6 +109,26 @@ impl<'n> Tree<'n> {
     /// The message that was written last.
     fn leaf(&self) -> Option<usize> {
         self.nodes.iter().rposition(|node| is_message(node) && !self.is_aside(node))
+    }
+
+    /// The record that the next one would follow: the last that comes after the last message, or is it.
+    fn last(&self) -> Option<usize> {
+        let leaf = self.leaf()?;
+        let follows = |index: &usize| {
+            let mut next = Some(*index);
+            std::iter::from_fn(|| {
+                let node = next.filter(|node| *node >= leaf)?;
+                next = self.parents[node].filter(|parent| *parent < node);
+                Some(node)
+            })
+            .any(|node| node == leaf)
+        };
+        (leaf..self.nodes.len()).rev().filter(|index| !self.is_aside(&self.nodes[*index])).find(follows)
+    }
+
+    /// True where the branch parts from the main line. The records of one reply are one message.
+    fn begins_a_branch(&self, index: usize, branches: &[Branch]) -> bool {
+        self.parents[index].is_none_or(|parent| branches[parent] == Branch::Main)
     }
 
     fn last_boundary(&self) -> Option<usize> {

@@ -22,7 +22,7 @@ fn user(link: &str, text: &str) -> String {
 
 fn assistant(link: &str, id: &str, block: &str, stop: &str, output: u64) -> String {
     let message = format!(
-        r#"{{"id":"{id}","role":"assistant","model":"claude-x","content":[{block}],"stop_reason":{stop},"usage":{{"input_tokens":3,"output_tokens":{output}}}}}"#
+        r#"{{"id":"{id}","type":"message","role":"assistant","model":"claude-x","content":[{block}],"stop_reason":{stop},"usage":{{"input_tokens":3,"output_tokens":{output}}}}}"#
     );
     record(link, "assistant", "", &message)
 }
@@ -248,7 +248,7 @@ fn damage_is_refused_with_its_place_or_kept_on_demand() {
 #[test]
 fn what_would_not_load_is_named() {
     let codes = |lines: &[String]| -> Vec<&str> {
-        ClaudeCode.validate(lines.concat().as_bytes()).into_iter().map(|problem| problem.code).collect()
+        ClaudeCode.validate(lines.concat().as_bytes()).into_iter().map(|problem| problem.code.as_str()).collect()
     };
     assert_eq!(codes(&[user("u1<-", "a"), said("a1<u1", "m1", "b")]), [""; 0]);
     assert_eq!(codes(&[user("u1<-", "a"), call("a1<u1", "m1", "t1")]), ["call-unanswered"]);
@@ -263,9 +263,9 @@ fn what_would_not_load_is_named() {
     assert_eq!(codes(&late), ["result-misplaced"]);
     assert_eq!(codes(&[user("u1<gone", "a")]), ["parent-missing"]);
     assert_eq!(codes(&[said("a1<-", "m1", "b")]), ["first-not-user"]);
-    assert_eq!(codes(&["{\"type\":\"mode\"}\n".to_owned()]), ["no-messages"]);
+    assert_eq!(codes(&["{\"type\":\"mode\"}\n".to_owned()]), ["cwd-missing", "no-messages"]);
     let unsigned = assistant("a1<u1", "m1", r#"{"type":"thinking","thinking":"hm","signature":""}"#, "null", 1);
-    assert_eq!(codes(&[user("u1<-", "a"), unsigned, "{".to_owned()]), ["thinking-unsigned", "damaged-line"]);
+    assert_eq!(codes(&[user("u1<-", "a"), unsigned, "{".to_owned()]), ["thinking-unsigned", "torn-tail"]);
 }
 
 #[test]

@@ -5,29 +5,71 @@
 
 use std::collections::HashSet;
 
-use enjamb_core::conversation::{Block, Entry, Raw, Role, Usage, Verbatim, attribute};
+use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Role, Usage, Verbatim, attribute};
 use enjamb_core::{Json, Timestamp};
 
-use super::ID;
-use crate::adapt::merged;
+use super::{ID, RUNTIME};
+use crate::adapt::{Adapter, Palette};
 use crate::anthropic::{array, raw_json, write_block, write_content};
+use crate::check::UNKNOWN_MODEL;
 use crate::derived::{derived_uuid, is_uuid, milliseconds};
+use crate::encoder::Encoder;
+use crate::fidelity::Fate;
+use crate::format::Reading;
 use crate::json::{self, Object, Writer};
 
-pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
-    // Replies of a provider that does not group its blocks by id come as several entries; one reply is one message.
-    let ungrouped = |entry: &Entry| {
-        (entry.role == Role::Assistant && entry.attribute(attribute::MESSAGE_ID).is_none()).then_some(Role::Assistant)
-    };
-    let mut writer = Transcript::new(entries);
-    for entry in merged(entries, ungrouped) {
-        writer.entry(&entry);
+/// Writes entries one after another.
+pub(super) struct TranscriptEncoder {
+    adapter: Adapter,
+    transcript: Transcript,
+    /// A reply that may go on in the next entry.
+    reply: Option<Entry>,
+}
+
+impl TranscriptEncoder {
+    pub(super) fn new(palette: &Palette, outline: &Conversation, before: Option<&Reading>) -> Self {
+        let adapter = palette.adapter(outline);
+        let own = outline.entries.iter().find_map(|entry| entry.attribute(attribute::SESSION_ID));
+        let transcript = match before {
+            Some(before) => Transcript::after(before),
+            None => Transcript::new(own),
+        };
+        Self { adapter, transcript, reply: None }
     }
-    json::write_lines(&writer.lines)
+}
+
+impl Encoder for TranscriptEncoder {
+    fn entry(&mut self, entry: Entry, out: &mut Vec<u8>) {
+        let Some(entry) = self.adapter.entry(&entry) else { return };
+        match &mut self.reply {
+            Some(reply) if is_ungrouped(reply) && is_ungrouped(&entry) => reply.blocks.extend(entry.blocks),
+            held => {
+                if let Some(entry) = held.replace(entry) {
+                    self.transcript.entry(&entry);
+                }
+            }
+        }
+        self.transcript.flush(out);
+    }
+
+    fn finish(mut self: Box<Self>, out: &mut Vec<u8>) -> Vec<Fate> {
+        if let Some(entry) = self.reply.take() {
+            self.transcript.entry(&entry);
+        }
+        self.transcript.flush(out);
+        self.adapter.ledger
+    }
+}
+
+/// Replies of a provider that does not group its blocks by id come as several entries; one reply is one message.
+fn is_ungrouped(entry: &Entry) -> bool {
+    entry.role == Role::Assistant && entry.attribute(attribute::MESSAGE_ID).is_none()
 }
 
 struct Transcript {
     lines: Vec<Json>,
+    /// Lines that were written and let go.
+    flushed: usize,
     session_id: String,
     /// The record that the next one follows.
     last: Option<String>,
@@ -36,10 +78,25 @@ struct Transcript {
 }
 
 impl Transcript {
-    fn new(entries: &[Entry]) -> Self {
-        let session_id = entries.iter().find_map(|entry| entry.attribute(attribute::SESSION_ID));
+    fn new(session_id: Option<&str>) -> Self {
         let session_id = session_id.map_or_else(|| derived_uuid(&["session"]), str::to_owned);
-        Self { lines: Vec::new(), session_id, last: None, time: Timestamp::from_millis(0), used: HashSet::new() }
+        let time = Timestamp::from_millis(0);
+        Self { lines: Vec::new(), flushed: 0, session_id, last: None, time, used: HashSet::new() }
+    }
+
+    /// Goes on in the session that was read: after its last record, and not before its last instant.
+    fn after(before: &Reading) -> Self {
+        let entries = &before.conversation.entries;
+        let session_id = entries.iter().rev().find_map(|entry| entry.attribute(attribute::SESSION_ID));
+        let time = before.conversation.time_span().map_or(Timestamp::from_millis(0), |(_, last)| last);
+        let used = entries.iter().filter_map(|entry| entry.id.clone()).collect();
+        Self { last: before.leaf.clone(), time, used, ..Self::new(session_id) }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        self.flushed += self.lines.len();
+        out.extend(json::write_lines(&self.lines));
+        self.lines.clear();
     }
 
     fn entry(&mut self, entry: &Entry) {
@@ -146,7 +203,7 @@ impl Transcript {
             .member("userType", "external")
             .member("cwd", entry.attribute(attribute::CWD).unwrap_or("/"))
             .member("sessionId", &self.session_id)
-            .member("version", entry.attribute(attribute::VERSION).unwrap_or("2.1.0"))
+            .member("version", version(entry).unwrap_or("2.1.0"))
             .optional("gitBranch", entry.attribute(attribute::GIT_BRANCH))
     }
 
@@ -158,13 +215,19 @@ impl Transcript {
     /// The id that an entry has, if a record can bear it, else one made from where the record stands.
     fn uuid(&mut self, given: Option<&str>, what: &str) -> String {
         let given = given.filter(|id| is_uuid(id) && !self.used.contains(*id)).map(str::to_owned);
-        let place = self.lines.len().to_string();
+        let place = (self.flushed + self.lines.len()).to_string();
         let uuid = given.unwrap_or_else(|| {
             derived_uuid(&[&self.session_id, self.last.as_deref().unwrap_or_default(), &place, what])
         });
         self.used.insert(uuid.clone());
         uuid
     }
+}
+
+/// The version of Claude Code that wrote the entry. That of another runtime would be taken for one.
+fn version(entry: &Entry) -> Option<&str> {
+    let is_own = entry.attribute(attribute::RUNTIME).is_none_or(|runtime| runtime == RUNTIME);
+    entry.attribute(attribute::VERSION).filter(|_| is_own)
 }
 
 /// How the reader names the record that marks a compaction.
@@ -188,7 +251,7 @@ fn message(entry: &Entry, id: &str, block: &Block, stop_reason: Option<&str>) ->
         .member("id", id)
         .member("type", "message")
         .member("role", "assistant")
-        .member("model", entry.model.as_deref().unwrap_or("unknown"))
+        .member("model", entry.model.as_deref().unwrap_or(UNKNOWN_MODEL))
         .member("content", &array([content].into_iter()))
         .member("stop_reason", &stop_reason)
         .member("stop_sequence", &None::<&str>)

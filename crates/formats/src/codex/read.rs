@@ -2,12 +2,17 @@
 
 use enjamb_core::conversation::{Block, Entry, Role, Standing, Usage, attribute};
 
-use super::ID;
+use super::mark::Mark;
+use super::{ID, RUNTIME};
 use crate::anthropic::verbatim;
+use crate::check::shown;
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::Object;
-use crate::position::{Position, Problem};
+use crate::outline::Detail;
+use crate::position::Position;
+use crate::problem::{Code, Problem};
+use crate::reader::ItemReader;
 use crate::responses::read_item;
 
 /// Types of lines that are known and say nothing in the conversation.
@@ -38,8 +43,11 @@ const HARNESS: &[&str] = &[
 /// How the message begins in which a compaction hands its summary on.
 const SUMMARY: &str = "Another language model started to solve this problem";
 
-#[derive(Default)]
-struct Reader {
+/// What Codex wants a session_meta line to say.
+const META_MEMBERS: [&str; 5] = ["id", "timestamp", "cwd", "originator", "cli_version"];
+
+#[derive(Clone, Default)]
+pub(super) struct Reader {
     reading: Reading,
     /// What the lines before say of those that follow.
     cwd: Option<String>,
@@ -50,37 +58,85 @@ struct Reader {
     model: Option<String>,
     /// The provider's running total when it was last told, in its own words.
     total: Option<String>,
+    /// The session's description, and what it lacks.
+    meta: Option<Meta>,
+    /// Who replies, as the last description says.
+    provider: Option<String>,
+    /// The compaction after which nothing was said yet.
+    compaction: Option<Position>,
+    /// Entries with encrypted thoughts, and who replied then.
+    sealed: Vec<(usize, String)>,
+}
+
+#[derive(Clone)]
+struct Meta {
+    at: Position,
+    lacks: Vec<&'static str>,
 }
 
 pub(super) fn understand(items: &[Item<'_>]) -> Reading {
-    let mut reader = Reader::default();
-    for item in items {
-        reader.line(item.at, item.json());
-    }
+    let mut reader = Box::new(Reader::default());
+    items.iter().for_each(|item| reader.item(item));
     reader.finish()
 }
 
+impl ItemReader for Reader {
+    fn item(&mut self, item: &Item<'_>) {
+        self.reading.here = Some(item.at);
+        self.line(item.at, item.json());
+    }
+
+    fn blocks(&mut self, entry: usize) -> Option<Vec<Block>> {
+        self.reading.take_blocks(entry)
+    }
+
+    fn so_far(&self) -> Reading {
+        Box::new(self.clone()).finish()
+    }
+
+    fn finish(mut self: Box<Self>) -> Reading {
+        self.describe_session();
+        self.find_sealed_by_others();
+        self.reading
+    }
+}
+
 impl Reader {
+    pub(super) fn new(detail: Detail) -> Self {
+        Self { reading: Reading { detail, ..Reading::default() }, ..Self::default() }
+    }
+
     fn line(&mut self, at: Position, text: &str) {
         let Some(object) = Object::parse(text) else { return self.unknown(at, text, "line") };
         let kind = object.text("type").or_else(|| object.text("record_type")).unwrap_or_else(|| "untyped".to_owned());
         let time = object.text("timestamp").and_then(|time| time.parse().ok());
         let first = self.reading.conversation.entries.len();
         match (kind.as_str(), object.get("payload")) {
-            ("response_item", Some(payload)) => self.item(at, payload),
+            ("response_item", Some(payload)) => {
+                self.response_item(at, payload);
+                if let (Some(mark), Some(entry)) = (Mark::of(&object), self.reading.conversation.entries.last_mut()) {
+                    mark.restore(entry);
+                }
+            }
             ("compacted", Some(payload)) => self.compacted(at, text, payload),
             (_, Some(payload)) => self.record(at, text, &kind, payload),
             // Before rollouts had envelopes, items stood bare, after a line that says whose session it is.
             ("untyped", None) if object.get("id").is_some() => self.session(at, text, &object),
             ("state", None) => self.push(at, Entry::record(verbatim(ID, "state", text, false))),
-            (_, None) => self.item(at, text),
+            (_, None) => self.response_item(at, text),
         }
         self.reading.conversation.entries[first..].iter_mut().for_each(|entry| entry.at = time);
     }
 
-    fn item(&mut self, at: Position, payload: &str) {
+    fn response_item(&mut self, at: Position, payload: &str) {
         let mut entry = read_item(payload, &mut self.reading);
         self.describe(&mut entry);
+        if entry.is_message() {
+            self.compaction = None;
+        }
+        if let (true, Some(provider)) = (entry.blocks.iter().any(is_sealed), &self.provider) {
+            self.sealed.push((self.reading.conversation.entries.len(), provider.clone()));
+        }
         self.push(at, entry);
     }
 
@@ -94,6 +150,7 @@ impl Reader {
         entry.set_attribute(attribute::REPOSITORY, self.repository.clone());
         entry.set_attribute(attribute::SESSION_ID, self.session_id.clone());
         entry.set_attribute(attribute::VERSION, self.version.clone());
+        entry.set_attribute(attribute::RUNTIME, self.version.is_some().then_some(RUNTIME));
     }
 
     fn record(&mut self, at: Position, text: &str, kind: &str, payload: &str) {
@@ -105,7 +162,7 @@ impl Reader {
         let name = subtype.as_ref().map_or_else(|| kind.to_owned(), |subtype| format!("{kind}/{subtype}"));
         self.push(at, Entry::record(verbatim(ID, &name, text, false)));
         match (kind, subtype.as_deref(), payload) {
-            ("session_meta", _, Some(meta)) => self.identify(&meta),
+            ("session_meta", _, Some(meta)) => self.identify(at, &meta),
             ("turn_context", _, Some(turn)) => {
                 self.cwd = turn.text("cwd").or(self.cwd.take());
                 self.model = turn.text("model").or(self.model.take());
@@ -120,11 +177,18 @@ impl Reader {
 
     fn session(&mut self, at: Position, text: &str, object: &Object<'_>) {
         self.push(at, Entry::record(verbatim(ID, "session_meta", text, false)));
-        self.identify(object);
+        self.identify(at, object);
+        // Such a line never had more.
+        self.meta = Some(Meta { at, lacks: Vec::new() });
     }
 
     /// The first says whose session it is; others are those of a parent, or repeat it.
-    fn identify(&mut self, meta: &Object<'_>) {
+    fn identify(&mut self, at: Position, meta: &Object<'_>) {
+        self.provider = meta.text("model_provider").or(self.provider.take());
+        if self.meta.is_none() {
+            let lacks = META_MEMBERS.into_iter().filter(|key| meta.text(key).is_none()).collect();
+            self.meta = Some(Meta { at, lacks });
+        }
         if self.session_id.is_some() {
             return;
         }
@@ -172,6 +236,10 @@ impl Reader {
     }
 
     fn compacted(&mut self, at: Position, text: &str, payload: &str) {
+        if self.compaction.replace(at).is_some() {
+            let sentence = "A compaction follows another with nothing said between them: the earlier one is not seen.";
+            self.reading.findings.push(Problem::warning(Code::CompactionDoubled, at, sentence));
+        }
         let payload = Object::parse(payload);
         let history = payload.as_ref().and_then(|payload| payload.array("replacement_history"));
         let mut copies: Vec<Entry> = Vec::new();
@@ -180,6 +248,11 @@ impl Reader {
         }
         let message = payload.and_then(|payload| payload.text("message")).unwrap_or_default();
         let summary = take_summary(&mut copies, message);
+        if history.is_none() && summary.trim().is_empty() {
+            let sentence =
+                "A compaction has neither a summary nor a history: the model would see only what the user said.";
+            self.reading.findings.push(Problem::warning(Code::CompactionEmpty, at, sentence));
+        }
         self.replace_history(history.is_some());
         let marker = Block::Verbatim(verbatim(ID, "compacted", text, false));
         let mut entry = Entry::new(Role::User, vec![marker, Block::Compaction { summary }]);
@@ -212,16 +285,39 @@ impl Reader {
         self.reading.push(at, entry);
     }
 
-    fn finish(self) -> Reading {
-        let mut reading = self.reading;
-        let is_meta = |block: &Block| block.as_verbatim().is_some_and(|verbatim| verbatim.kind == "session_meta");
-        let found = reading.conversation.entries.iter().any(|entry| entry.blocks.iter().any(is_meta));
-        if let (false, Some(at)) = (found, reading.origins.first()) {
-            let sentence = "No session_meta line says whose session it is: Codex would not open it.";
-            reading.findings.push(Problem::error("session-meta-missing", *at, sentence));
+    fn describe_session(&mut self) {
+        let findings = &mut self.reading.findings;
+        match (&self.meta, self.reading.origins.first()) {
+            (None, Some(at)) => {
+                let sentence = "No session_meta line says whose session it is: Codex would not open it.";
+                findings.push(Problem::error(Code::SessionMetaMissing, *at, sentence));
+            }
+            (Some(Meta { at, lacks }), _) if !lacks.is_empty() => {
+                let sentence = format!("The session_meta line lacks {}: Codex would not open it.", lacks.join(", "));
+                findings.push(Problem::error(Code::SessionMetaIncomplete, *at, sentence));
+            }
+            (Some(_), _) | (None, None) => {}
         }
-        reading
+        if let (None, Some(at)) = (&self.cwd, self.reading.origins.first()) {
+            findings.push(Problem::warning(Code::CwdMissing, *at, "No line names the working directory."));
+        }
     }
+
+    /// Thoughts that another provider than the last one encrypted.
+    fn find_sealed_by_others(&mut self) {
+        let reading = &mut self.reading;
+        for (index, provider) in &self.sealed {
+            let is_seen = reading.conversation.entries[*index].standing == Standing::Context;
+            if is_seen && self.provider.as_ref() != Some(provider) {
+                let sentence = format!("A reasoning item was encrypted by another provider, {}.", shown(provider));
+                reading.findings.push(Problem::error(Code::EncryptedForeign, reading.origins[*index], sentence));
+            }
+        }
+    }
+}
+
+fn is_sealed(block: &Block) -> bool {
+    matches!(block, Block::Reasoning(thought) if thought.encrypted.is_some())
 }
 
 /// The summary's text, taken out of the items that carry it. Where the provider keeps it to itself it is empty.

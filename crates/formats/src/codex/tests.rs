@@ -19,7 +19,10 @@ fn message(role: &str, text: &str) -> String {
 }
 
 fn meta() -> String {
-    line("session_meta", r#"{"id":"s1","cwd":"/w","cli_version":"0.1","git":{"branch":"main"}}"#)
+    line(
+        "session_meta",
+        r#"{"id":"s1","timestamp":"2026-04-11T20:15:02.756Z","originator":"codex","cwd":"/w","cli_version":"0.1","git":{"branch":"main"}}"#,
+    )
 }
 
 fn tokens(total: u64, last: u64) -> String {
@@ -48,7 +51,9 @@ fn a_turn_is_read_with_its_model_and_its_count() {
         message("user", "<environment_context>x</environment_context>"),
         message("user", "fix it"),
         line("event_msg", r#"{"type":"user_message","message":"fix it"}"#),
-        item(r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"zzz"}"#),
+        item(
+            r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"gAAAAABpzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"}"#,
+        ),
         item(r#"{"type":"custom_tool_call","call_id":"c1","name":"apply_patch","input":"*** Update File: a.rs\n"}"#),
         tokens(20, 20),
         item(r#"{"type":"custom_tool_call_output","call_id":"c1","output":"ok"}"#),
@@ -154,8 +159,8 @@ fn rollouts_without_envelopes_are_read_too() {
 #[test]
 fn a_rollout_without_its_session_would_not_open() {
     let codes: Vec<&str> =
-        Codex.validate(message("user", "hi").as_bytes()).into_iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, ["session-meta-missing"]);
+        Codex.validate(message("user", "hi").as_bytes()).into_iter().map(|problem| problem.code.as_str()).collect();
+    assert_eq!(codes, ["cwd-missing", "session-meta-missing"]);
 }
 
 #[test]

@@ -1,26 +1,53 @@
 //! A conversation as a rollout that Codex would resume.
 
-use enjamb_core::conversation::{Block, Entry, Raw, Role, Verbatim, attribute};
+use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Role, Verbatim, attribute};
 use enjamb_core::{Json, Timestamp};
 
 use super::ID;
+use super::mark::{MEMBER, Mark};
+use crate::adapt::{Adapter, Palette};
 use crate::anthropic::array;
 use crate::derived::{derived_uuid, is_uuid, milliseconds};
+use crate::encoder::Encoder;
+use crate::fidelity::Fate;
+use crate::format::Reading;
 use crate::json::{self, Writer};
 use crate::responses::ItemWriter;
 
-pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
-    // Codex lists and shows a session by the events it writes beside the items. A conversation that has such records
-    // has its own; any other gets them.
-    let echoes = !entries.iter().flat_map(|entry| &entry.blocks).any(is_record);
-    let mut rollout = Rollout { echoes, ..Rollout::default() };
-    if rollout.echoes && !entries.is_empty() {
-        rollout.session_meta(entries);
+/// Writes entries one after another.
+pub(super) struct RolloutEncoder {
+    adapter: Adapter,
+    rollout: Rollout,
+}
+
+impl RolloutEncoder {
+    pub(super) fn new(palette: &Palette, outline: &Conversation, before: Option<&Reading>) -> Self {
+        let entries = palette.adapted(outline).0;
+        // Codex lists and shows a session by the events it writes beside the items. A conversation that has such records
+        // has its own; any other gets them.
+        let echoes = !entries.iter().flat_map(|entry| &entry.blocks).any(is_record);
+        let mut rollout = Rollout { echoes, ..Rollout::default() };
+        match before {
+            Some(before) => rollout.follow(before),
+            None if echoes && !entries.is_empty() => rollout.session_meta(&entries),
+            None => {}
+        }
+        Self { adapter: palette.adapter(outline), rollout }
     }
-    for entry in entries {
-        rollout.entry(entry);
+}
+
+impl Encoder for RolloutEncoder {
+    fn entry(&mut self, entry: Entry, out: &mut Vec<u8>) {
+        if let Some(entry) = self.adapter.entry(&entry) {
+            self.rollout.entry(&entry);
+        }
+        self.rollout.flush(out);
     }
-    json::write_lines(&rollout.lines)
+
+    fn finish(mut self: Box<Self>, out: &mut Vec<u8>) -> Vec<Fate> {
+        self.rollout.flush(out);
+        self.adapter.ledger
+    }
 }
 
 #[derive(Default)]
@@ -34,6 +61,19 @@ struct Rollout {
 }
 
 impl Rollout {
+    /// Goes on in the session that was read.
+    fn follow(&mut self, before: &Reading) {
+        self.time_micros = before.conversation.time_span().map_or(0, |(_, last)| last.as_micros());
+        for call in before.conversation.tool_calls().filter(|call| !call.input.is_object()) {
+            self.items.note_custom(&call.id);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        out.extend(json::write_lines(&self.lines));
+        self.lines.clear();
+    }
+
     fn session_meta(&mut self, entries: &[Entry]) {
         let named = |name: &str| entries.iter().find_map(|entry| entry.attribute(name));
         let id = named(attribute::SESSION_ID).filter(|id| is_uuid(id));
@@ -46,8 +86,9 @@ impl Rollout {
             .member("cwd", named(attribute::CWD).unwrap_or("/"))
             .member("originator", "enjamb")
             .member("cli_version", "0.0.0")
-            .member("source", "cli");
-        self.line("session_meta", &payload.json());
+            .member("source", "cli")
+            .optional("git", git(named(attribute::GIT_BRANCH), named(attribute::REPOSITORY)));
+        self.line("session_meta", &payload.json(), None);
     }
 
     fn entry(&mut self, entry: &Entry) {
@@ -68,8 +109,10 @@ impl Rollout {
     }
 
     fn said(&mut self, entry: &Entry) {
+        let mut mark = Mark::of_entry(entry);
         for item in self.items.items(entry) {
-            self.line("response_item", &item);
+            self.line("response_item", &item, mark.json());
+            mark = mark.of_the_rest();
         }
         let text = entry.text();
         if !self.echoes || text.is_empty() || entry.synthetic {
@@ -85,7 +128,7 @@ impl Rollout {
     fn event(&mut self, kind: &str, text: &str) {
         let payload = Writer::of(kind).member("message", text);
         let payload = if kind == "user_message" { payload.member("images", &[""; 0]) } else { payload };
-        self.line("event_msg", &payload.json());
+        self.line("event_msg", &payload.json(), None);
     }
 
     fn compacted(&mut self, block: &Block) {
@@ -94,14 +137,19 @@ impl Rollout {
         let items = if summary.is_empty() { Vec::new() } else { self.items.items(&message) };
         let history = array(items.into_iter());
         let payload = Writer::new().member("message", summary).member("replacement_history", &history).json();
-        self.line("compacted", &payload);
+        self.line("compacted", &payload, None);
     }
 
-    fn line(&mut self, kind: &str, payload: &Json) {
+    fn line(&mut self, kind: &str, payload: &Json, mark: Option<Json>) {
         let at = milliseconds(Timestamp::from_micros(self.time_micros));
         let line = Writer::new().member("timestamp", &at).member("type", kind).member("payload", payload);
-        self.lines.push(line.json());
+        self.lines.push(line.optional(MEMBER, mark).json());
     }
+}
+
+fn git(branch: Option<&str>, repository: Option<&str>) -> Option<Json> {
+    let git = Writer::new().optional("branch", branch).optional("repository_url", repository);
+    (branch.is_some() || repository.is_some()).then(|| git.json())
 }
 
 /// A whole line of this format, as against an item.

@@ -14,7 +14,7 @@ pub(super) fn items(bytes: &[u8]) -> Result<Items<'_>, Unframed> {
     let items = elements.into_iter().zip(1..).map(|((start, value), number)| Item {
         at: Position::Item { number, offset: start as u64 },
         range: start..start + value.len(),
-        content: Content::Cbor(value),
+        content: Content::Cbor(value.into()),
     });
     Ok(Items { items: items.collect(), ..Items::default() })
 }

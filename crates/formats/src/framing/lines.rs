@@ -1,7 +1,7 @@
 //! Lines of JSON: one value each, told apart by newlines alone, so that a damaged line never hides its neighbours.
 //!
 //! Real files have what a strict reader would refuse: two values on one line where a session was continued from a copy
-//! without its last newline, a hole of NULs where a machine went down, a last line cut off. Values that can be read are
+//! without its last newline, a document written over several lines, a hole of NULs where a machine went down, a last line cut off. Values that can be read are
 //! items; everything else is damage, with its place.
 
 use std::borrow::Cow;
@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{Content, Item, Items, Piece, Weight};
-use crate::position::{Position, Problem};
+use crate::position::Position;
+use crate::problem::{Code, Problem};
 
 pub(super) fn items(bytes: &[u8]) -> Items<'_> {
     let mut found = Items::default();
@@ -45,12 +46,26 @@ struct Line<'a> {
 }
 
 fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    let mut start = 0;
-    bytes.split_inclusive(|byte| *byte == b'\n').zip(1..).map(move |(whole, number)| {
+    let (mut start, mut number) = (0, 1);
+    std::iter::from_fn(move || {
+        let rest = bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let one = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+        let spread = if rest[..one].trim_ascii_end() == b"{" { spread(rest) } else { None };
+        let whole = &rest[..spread.unwrap_or(one)];
         let line = Line { number, start, end: start + whole.len(), bytes: whole.strip_suffix(b"\n").unwrap_or(whole) };
         start = line.end;
-        line
+        number += whole.iter().filter(|byte| **byte == b'\n').count().max(1) as u64;
+        Some(line)
     })
+}
+
+/// Where a value ends that is written over several lines, as documents are. Nothing else may stand on its last line.
+fn spread(rest: &[u8]) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<serde::de::IgnoredAny>();
+    values.next()?.ok()?;
+    let value_end = values.byte_offset();
+    let line_end = rest[value_end..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| value_end + at + 1);
+    rest[value_end..line_end].trim_ascii().is_empty().then_some(line_end)
 }
 
 impl<'a> Line<'a> {
@@ -108,7 +123,7 @@ impl<'a> Line<'a> {
 
     fn damaged(&self, found: &mut Items<'a>, sound: &[u8], offset: usize, what: &str) {
         let at = self.at(self.start + offset_in(self.bytes, sound) + offset);
-        found.damage.add(|| Problem::warning("damaged-line", at, format!("The line {what}.")));
+        found.damage.add(|| Problem::warning(Code::DamagedLine, at, format!("The line {what}.")));
     }
 
     fn at(&self, offset: usize) -> Position {

@@ -90,3 +90,13 @@ fn every_cut_gives_deltas_that_join_to_the_whole() {
         assert_eq!(whole.strip_prefix(bytes), Some(if bytes.ends_with(b"}") { &b"\n"[..] } else { b"" }));
     }
 }
+
+#[test]
+fn a_value_over_several_lines_is_one_item() {
+    let bytes = b"{\n  \"a\": [\n    {\n    }\n  ]\n}\n{\"b\":1}\n{\n torn\n";
+    let items: Vec<&[u8]> = ranges(Framing::JsonLines, bytes);
+    assert_eq!(items, [&bytes[..28], b"{\"b\":1}"]);
+    assert_eq!(Framing::JsonLines.split(bytes).unwrap(), [29, 37, 39, 45]);
+    let damage = Framing::JsonLines.items(bytes).unwrap().damage;
+    assert!(damage.first[0].to_string().starts_with("line 8 (byte 37)"), "{damage:?}");
+}

@@ -359,9 +359,9 @@ impl Index<'_> {
         Ok(latest.into_iter().rev().map(|(.., n)| n).collect())
     }
 
-    /// Records of commits without a summary, from `after` on, oldest first.
-    pub fn unsummarised(&self, after: u64, limit: usize) -> db::Result<Vec<u64>> {
-        self.numbers(&unsummarised_key(after), &[UNSUMMARISED + 1], limit)
+    /// Records of commits without a summary, from record `from` on, oldest first.
+    pub fn unsummarised(&self, from: u64, limit: usize) -> db::Result<Vec<u64>> {
+        self.numbers(&unsummarised_key(from), &[UNSUMMARISED + 1], limit)
     }
 
     /// The numbers that end the keys of a range.

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use enjamb_core::frame::{Body, ContinuityBody, RawFrame};
-use enjamb_core::lexicon;
+use enjamb_core::frame::RawFrame;
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, StreamKind};
 
@@ -12,6 +11,7 @@ use super::commits;
 use super::db::{self, Rows, damaged};
 use super::queries::Lookup;
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
+use super::words;
 use crate::record::{FrameRecord, Record, SegmentRecord};
 
 /// The index with changes on top that are not written yet.
@@ -82,12 +82,12 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
         None => new_stream(view, &mut totals, frame, raw.timestamp_ms()),
     };
     row.next_seq = frame.seq + 1;
-    row.chain = frame.chain;
+    row.chain = frame.chain.unwrap_or_else(|| frame.chain_after(&row.chain));
     row.last_ms = raw.timestamp_ms();
     row.bytes += frame.json.len() as u64;
     let marks = order::marks(&raw);
     if marks.iter().any(|mark| matches!(mark.key, MarkKey::Message(_))) {
-        fold_message(view, &mut row, &raw);
+        fold_message(view, &mut row, &raw)?;
     }
     totals.frames += 1;
     totals.frame_bytes += frame.json.len() as u64;
@@ -118,22 +118,12 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
 }
 
 /// A message has a number in its thread, and is found by its words.
-fn fold_message(view: &mut View<'_>, row: &mut StreamRow, raw: &RawFrame) {
+fn fold_message(view: &mut View<'_>, row: &mut StreamRow, raw: &RawFrame) -> db::Result<()> {
     row.messages += 1;
     if row.messages.is_multiple_of(rows::ORDINAL_STEP) {
         view.put(rows::ordinal_key(row.number, row.messages), rows::encode_number(raw.seq()));
     }
-    for (word, count) in words_of(raw) {
-        view.put(rows::word_key(row.number, &word, raw.seq()), rows::encode_number(count));
-    }
-}
-
-/// The words of a message, and how often each comes.
-pub fn words_of(raw: &RawFrame) -> Vec<(String, u64)> {
-    match raw.decode().map(|frame| frame.body) {
-        Ok(Body::Continuity(ContinuityBody::MessageAppended(said))) => lexicon::terms(&said.content),
-        _ => Vec::new(),
-    }
+    words::fold_words(view, row.number, raw)
 }
 
 fn new_stream(view: &mut View<'_>, totals: &mut Totals, frame: &FrameRecord, at_ms: u64) -> StreamRow {

@@ -5,9 +5,11 @@ mod db;
 mod fold;
 mod queries;
 mod rows;
+mod words;
 
 pub use commits::{Bounds, CommitRow, DeltaRow, commit_row, format_name};
 pub use db::{Damaged, IndexError, Rows, SCHEMA};
-pub use fold::{View, fold, words_of};
+pub use fold::{View, fold};
 pub use queries::{Index, Lookup, StreamOrder};
 pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals};
+pub use words::words_of;

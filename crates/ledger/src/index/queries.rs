@@ -1,6 +1,5 @@
 //! Typed questions to the index.
 
-use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
@@ -107,7 +106,7 @@ impl Index<'_> {
         Ok(found)
     }
 
-    fn stream_numbered(&self, number: Option<u32>) -> Result<StreamId> {
+    pub(super) fn stream_numbered(&self, number: Option<u32>) -> Result<StreamId> {
         let number = decoded(number, "activity")?;
         let name = self.0.get(&rows::stream_name_key(number))?;
         decoded(name.and_then(|name| rows::parse_stream_name(&name)), "stream name")
@@ -205,21 +204,6 @@ impl Index<'_> {
             Walk::Forward => self.0.scan(&from, &to, &mut visit)?,
             Walk::Back => self.0.scan_back(&from, &to, &mut visit)?,
         }
-        Ok(found)
-    }
-
-    /// Up to `limit` messages of a thread, up to a seq, in which a word comes; the last first.
-    pub fn postings(&self, thread: &StreamId, word: &str, upto: u64, limit: usize) -> Result<Postings> {
-        let mut found = Vec::new();
-        let Some(row) = self.stream(thread)?.filter(|_| limit > 0) else { return Ok(found) };
-        let from = rows::word_key(row.number, word, 0);
-        let mut to = rows::word_key(row.number, word, upto);
-        to.push(0);
-        self.0.scan_back(&from, &to, &mut |key, payload| {
-            let posting = rows::parse_word_key(key).zip(rows::decode_number(payload));
-            found.push(decoded(posting, "word")?);
-            Ok(found.len() < limit)
-        })?;
         Ok(found)
     }
 

@@ -16,7 +16,6 @@ const MARK: u8 = b'M';
 const KEY: u8 = b'I';
 const ACTIVITY: u8 = b'L';
 const ORDINAL: u8 = b'G';
-const WORD: u8 = b'W';
 /// Of so many messages of a thread, the last has a row by its number.
 pub const ORDINAL_STEP: u64 = 64;
 
@@ -156,19 +155,6 @@ pub fn ordinal_key(number: u32, ordinal: u64) -> Vec<u8> {
     let mut key = numbered(ORDINAL, number);
     key.extend(ordinal.to_be_bytes());
     key
-}
-
-/// The row of a word in a message. No word holds a NUL.
-pub fn word_key(number: u32, word: &str, seq: u64) -> Vec<u8> {
-    let mut key = numbered(WORD, number);
-    key.extend(word.as_bytes());
-    key.push(0);
-    key.extend(seq.to_be_bytes());
-    key
-}
-
-pub fn parse_word_key(key: &[u8]) -> Option<u64> {
-    key.last_chunk().copied().map(u64::from_be_bytes)
 }
 
 pub fn activity_bounds() -> (Vec<u8>, Vec<u8>) {

@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use super::SqliteLedger;
 use super::log;
 use crate::error::LedgerError;
+use crate::private;
 use crate::segments::sync_dir;
 use crate::{Progress, Result};
 
@@ -43,7 +44,7 @@ impl SqliteLedger {
         // What the copied log names must still be there when it is copied in turn.
         let _alone = self.maintenance()?;
         let _lease = self.segments.lease()?;
-        fs::create_dir_all(to.join("segments")).map_err(|error| LedgerError::io(to, error))?;
+        private::make_dir(&to.join("segments")).map_err(|error| LedgerError::io(to, error))?;
         remove_if_there(&to.join(MANIFEST))?;
         self.copy_log(&to.join("log.db"), progress)?;
         let mut listed = vec![list(to, "log.db")?];
@@ -65,6 +66,7 @@ impl SqliteLedger {
         let partial = to.with_extension("db-partial");
         remove_if_there(&partial)?;
         let from = log::open(&self.dir.join("log.db"), self.vfs())?;
+        private::create(&partial).map_err(|error| LedgerError::io(&partial, error))?;
         let mut copy = Connection::open(&partial).map_err(known)?;
         let backup = rusqlite::backup::Backup::new(&from, &mut copy).map_err(known)?;
         while let rusqlite::backup::StepResult::More | rusqlite::backup::StepResult::Busy =
@@ -89,7 +91,7 @@ impl SqliteLedger {
         let partial = dir.with_extension("restoring");
         remove_dir_if_there(&partial)?;
         super::prepare_dir(&partial)?;
-        fs::create_dir_all(partial.join("segments")).map_err(|error| LedgerError::io(&partial, error))?;
+        private::make_dir(&partial.join("segments")).map_err(|error| LedgerError::io(&partial, error))?;
         let total = listed.len() as u64;
         for (done, file) in listed.iter().enumerate() {
             copy_checked(&from.join(&file.name), &partial.join(&file.name), &file.digest)?;
@@ -140,7 +142,7 @@ fn copy_segment(from: &Path, to: &Path, digest: &Digest) -> Result<bool> {
 fn copy_checked(from: &Path, to: &Path, digest: &Digest) -> Result<()> {
     let partial = to.with_extension("partial");
     let mut source = File::open(from).map_err(|error| LedgerError::io(from, error))?;
-    let mut target = File::create(&partial).map_err(|error| LedgerError::io(&partial, error))?;
+    let mut target = private::create(&partial).map_err(|error| LedgerError::io(&partial, error))?;
     let found = pump(&mut source, &mut target).map_err(|error| LedgerError::io(&partial, error))?.0;
     if found != *digest {
         remove_if_there(&partial)?;
@@ -182,8 +184,11 @@ fn write_manifest(dir: &Path, listed: &[Listed]) -> Result<()> {
     }
     text.push_str(&format!("{}\n", Digest::of(text.as_bytes())));
     let partial = dir.join("MANIFEST.partial");
-    fs::write(&partial, text).map_err(|error| LedgerError::io(&partial, error))?;
-    sync_file(&partial)?;
+    let written = private::create(&partial).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| LedgerError::io(&partial, error))?;
     fs::rename(&partial, dir.join(MANIFEST)).map_err(|error| LedgerError::io(dir, error))?;
     sync_dir(dir)
 }

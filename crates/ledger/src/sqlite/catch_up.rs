@@ -10,9 +10,10 @@ use super::log::BUSY_WAIT;
 use super::writer::unreadable;
 use crate::error::LedgerError;
 use crate::index::{IndexError, Rows, SCHEMA, View, fold};
+use crate::private;
 
 /// The version of the index's rows. Another one is thrown away and built anew.
-pub(crate) const INDEX_FORMAT: u32 = 4;
+pub(crate) const INDEX_FORMAT: u32 = 5;
 /// Records folded in one transaction: enough to be quick, few enough to stay small in memory.
 const RECORDS_PER_TRANSACTION: u64 = 5_000;
 
@@ -33,13 +34,16 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
 /// are of one make when others replace them at the same time.
 fn alone(path: &Path) -> Result<File, LedgerError> {
     let lock = path.with_extension("lock");
-    let opened = File::options().create(true).truncate(false).write(true).open(&lock);
-    let locked = opened.and_then(|file| file.lock().map(|()| file));
+    let locked = private::create_if_missing(&lock).and_then(|file| file.lock().map(|()| file));
     locked.map_err(|error| LedgerError::io(lock, error))
 }
 
 fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if vfs.is_none() && !path.exists() {
+        // Where this does not work, SQLite says why not.
+        let _ = private::create_if_missing(path);
+    }
     let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,

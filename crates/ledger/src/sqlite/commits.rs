@@ -71,8 +71,17 @@ impl SqliteLedger {
         self.look(|look| Ok(ids(look, look.index.at_or_before(principal, at)?.into_iter().collect())?.pop()))
     }
 
-    pub(super) fn unsummarised_commits(&self, limit: usize) -> Result<Vec<CommitId>> {
-        self.look(|look| ids(look, look.index.unsummarised(0, limit)?))
+    pub(super) fn unsummarised_commits(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| {
+            let from = match after {
+                None => 0,
+                Some(id) => match commit_row(&look.index, id)? {
+                    Some(row) => row.n + 1,
+                    None => return Ok(Vec::new()),
+                },
+            };
+            ids(look, look.index.unsummarised(from, limit)?)
+        })
     }
 }
 

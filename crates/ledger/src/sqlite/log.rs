@@ -1,6 +1,6 @@
 //! `log.db`: the truth. Records under sequential numbers, and which ranges of them have moved into segments.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use rusqlite::blob::Blob;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension, params};
 
 use crate::error::LedgerError;
+use crate::private;
 
 /// `enjA` in ASCII: tells our files from other SQLite databases.
 const APPLICATION_ID: i32 = 0x656e_6a41;
@@ -21,6 +22,9 @@ pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(60);
 pub(super) const PAGE_BYTES: u32 = 16384;
 /// The write-ahead log is taken in, and begun again, before it outgrows what it was grown to.
 pub(super) const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
+
+/// Pages that a connection keeps.
+const CACHE_PAGES: u32 = 32;
 
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -55,6 +59,10 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
 /// Makes the log of a new store.
 pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
     let doing = "creating the log";
+    if vfs.is_none() {
+        // SQLite gives its other files the mode of this one.
+        private::create_if_missing(path).map_err(|error| LedgerError::io(path, error))?;
+    }
     let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
     configure(&connection, path)?;
     let known = |error: rusqlite::Error| LedgerError::sqlite(doing, &error);
@@ -100,6 +108,8 @@ fn configure(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
     connection.pragma_update(None, "synchronous", "FULL").map_err(known)?;
     connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX).map_err(known)?;
     connection.pragma_update(None, "cell_size_check", true).map_err(known)?;
+    // Records are read one after another: a larger cache is memory that is touched once.
+    connection.pragma_update(None, "cache_size", CACHE_PAGES).map_err(known)?;
     connection.set_prepared_statement_cache_capacity(32);
     Ok(())
 }
@@ -113,13 +123,13 @@ fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite
 
 /// Makes what is in the log durable before anyone is shown it. A process that died may have left commits in the page cache
 /// that no sync followed; served now, they could be gone after a power loss.
-pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<(), LedgerError> {
+pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
     let connection = open(path, vfs)?;
     let taken_in = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     match taken_in.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
         // It is synced before it is taken in, and for the latter there will be room another time.
-        Err(LedgerError::Full { .. }) => Ok(()),
-        done => done,
+        Ok(()) | Err(LedgerError::Full { .. }) => Ok(connection),
+        Err(error) => Err(error),
     }
 }
 
@@ -167,6 +177,9 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
     if !path.is_file() {
         return Ok(None);
     }
+    if vfs.is_none() && header_says(path, FORMAT) {
+        return Ok(Some(FORMAT));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = connect_plainly(path, vfs, flags).and_then(|connection| identity(&connection));
     match found {
@@ -174,6 +187,15 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
         // What is wrong with it is for whoever opens it to say.
         Ok(_) | Err(_) => Ok(None),
     }
+}
+
+/// Whether a log is of this format by the header of its file alone, as nearly every one is. Formats never go back, so what
+/// the write-ahead log may have in place of this header says the same.
+fn header_says(path: &Path, format: u32) -> bool {
+    let mut header = [0; 72];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let at = |offset: usize| header[offset..].first_chunk().copied().map(u32::from_be_bytes);
+    read.is_ok() && at(60) == Some(format) && at(68) == Some(APPLICATION_ID as u32)
 }
 
 fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerError> {
@@ -291,19 +313,22 @@ impl<'c> Bodies<'c> {
         Self { log, open: None }
     }
 
-    /// Appends the body of record `n`, which is in the log.
-    pub(crate) fn append(&mut self, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
+    /// Puts the body of record `n`, which is in the log, into `out` from `start` on, and says where it ends. What `out`
+    /// holds beyond that stays: memory that is used again need not be cleared.
+    pub(crate) fn put(&mut self, n: u64, out: &mut Vec<u8>, start: usize) -> Result<usize, LedgerError> {
         let known = |error: rusqlite::Error| LedgerError::sqlite("reading a record", &error);
         let blob = match self.open.take() {
             Some(mut blob) => blob.reopen(n as i64).map(|()| blob),
             None => self.log.blob_open(MAIN_DB, "records", "body", n as i64, true),
         }
         .map_err(known)?;
-        let start = out.len();
-        out.resize(start + blob.len(), 0);
-        blob.read_at_exact(&mut out[start..], 0).map_err(known)?;
+        let end = start + blob.len();
+        if out.len() < end {
+            out.resize(end, 0);
+        }
+        blob.read_at_exact(&mut out[start..end], 0).map_err(known)?;
         self.open = Some(blob);
-        Ok(())
+        Ok(end)
     }
 }
 

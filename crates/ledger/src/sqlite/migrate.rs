@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use super::log::{self, FORMAT};
 use crate::Result;
 use crate::error::LedgerError;
+use crate::private;
 use crate::segments::sync_dir;
 
 /// Brings a store in a directory from one format to the next.
@@ -79,13 +80,13 @@ fn set_format(path: &Path, format: u32) -> Result<()> {
 fn mark_complete(copy: &Path) -> Result<()> {
     sync_tree(copy)?;
     let path = copy.join(COMPLETE);
-    let file = fs::File::create(&path).and_then(|file| file.sync_all());
+    let file = private::create(&path).and_then(|file| file.sync_all());
     file.map_err(|error| LedgerError::io(&path, error))?;
     sync_dir(copy)
 }
 
 fn copy_dir(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).map_err(|error| LedgerError::io(to, error))?;
+    private::make_dir(to).map_err(|error| LedgerError::io(to, error))?;
     for entry in entries(from)? {
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {

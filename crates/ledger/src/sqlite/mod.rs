@@ -29,7 +29,8 @@ use rusqlite::Connection;
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
-use crate::record::{FrameRecord, Record};
+use crate::private;
+use crate::record::{FrameRecord, Record, STATION};
 use crate::segments::Segments;
 use crate::{
     ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
@@ -63,6 +64,8 @@ pub struct SqliteLedger {
     group: Group,
     writer: Mutex<Option<Writer>>,
     readers: Mutex<Vec<Reader>>,
+    /// The connection that the store was opened with, for whoever reads first: opening one takes as long as a question.
+    opened_log: Mutex<Option<Connection>>,
     poisoned: AtomicBool,
     folded_n: Arc<AtomicU64>,
     folding: Mutex<Option<JoinHandle<()>>>,
@@ -117,19 +120,16 @@ impl From<LedgerError> for Trouble {
 }
 
 impl Records<'_> {
-    pub(crate) fn body(&self, n: u64) -> Result<Vec<u8>> {
-        if let Some(body) = self.log.body(n)? {
-            return Ok(body);
-        }
-        match self.log.sealed_range(n)? {
-            Some(range) => self.segments.record(&range.segment, n),
-            // Sealing moves rows while others read: the row may have gone between the two questions above.
-            None => self.log.body(n)?.ok_or_else(|| LedgerError::corrupt(format!("record {n}"), "it is missing")),
-        }
-    }
-
     pub(crate) fn record(&self, n: u64) -> Result<Record> {
-        Record::decode(n, &self.body(n)?)
+        if let Some(body) = self.log.body(n)? {
+            return Record::decode(n, &body);
+        }
+        if let Some(range) = self.log.sealed_range(n)? {
+            return Record::unseal(n, &self.segments.record(&range.segment, n)?);
+        }
+        // Sealing moves rows while others read: the row may have gone between the two questions above.
+        let body = self.log.body(n)?;
+        Record::decode(n, &body.ok_or_else(|| LedgerError::corrupt(format!("record {n}"), "it is missing"))?)
     }
 
     /// Records `from..=to`, decoded, in order. A missing one is an error.
@@ -169,8 +169,8 @@ impl SqliteLedger {
         if !path.is_file() {
             return Err(missing(dir));
         }
-        log::settle(&path, options.vfs.as_deref())?;
-        Self::with_segments(dir, options)
+        let log = log::settle(&path, options.vfs.as_deref())?;
+        Self::with_log(dir, options, log)
     }
 
     /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
@@ -180,7 +180,7 @@ impl SqliteLedger {
         Self::open(dir, options)
     }
 
-    fn with_segments(dir: &Path, options: SqliteOptions) -> Result<Self> {
+    fn with_log(dir: &Path, options: SqliteOptions, log: Connection) -> Result<Self> {
         Ok(Self {
             segments: Arc::new(Segments::open(dir)?),
             dir: dir.to_owned(),
@@ -188,6 +188,7 @@ impl SqliteLedger {
             group: Group::default(),
             writer: Mutex::new(None),
             readers: Mutex::new(Vec::new()),
+            opened_log: Mutex::new(Some(log)),
             poisoned: AtomicBool::new(false),
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
@@ -284,7 +285,8 @@ impl SqliteLedger {
         if let Some(reader) = lock(&self.readers).pop() {
             return Ok(reader);
         }
-        let log = log::open(&self.dir.join("log.db"), self.vfs())?;
+        let opened = lock(&self.opened_log).take();
+        let log = opened.map_or_else(|| log::open(&self.dir.join("log.db"), self.vfs()), Ok)?;
         let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
         Ok(Reader { log, index })
     }
@@ -410,10 +412,7 @@ fn make_dir(dir: &Path) -> Result<()> {
     if dir.is_file() {
         return Err(missing(dir));
     }
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(dir).map_err(|error| LedgerError::io(dir, error))
+    private::make_dir(dir).map_err(|error| LedgerError::io(dir, error))
 }
 
 /// As [`make_dir`], and refuses one that holds something.
@@ -487,11 +486,7 @@ impl Ledger for SqliteLedger {
             let mut frames = Vec::with_capacity(numbers.len());
             for (n, seq) in numbers.into_iter().zip(from_seq..) {
                 let frame = look.records.frame(n, stream, seq)?;
-                if frame.chain_after(&chain) != frame.chain {
-                    let what = format!("frame {seq} of {stream} (record {n})");
-                    return Err(LedgerError::corrupt(what, "its digest does not follow from the frame before").into());
-                }
-                chain = frame.chain;
+                chain = following(&frame, n, &chain)?;
                 frames.push(StoredFrame { seq, chain, json: frame.json });
             }
             Ok(frames)
@@ -551,6 +546,10 @@ impl Ledger for SqliteLedger {
         self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
     }
 
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
+        self.look(|look| Ok(look.index.words(prefix)?))
+    }
+
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
         self.stored_commit(id)
     }
@@ -583,8 +582,8 @@ impl Ledger for SqliteLedger {
         self.latest_commits(span, limit)
     }
 
-    fn unsummarised(&self, limit: usize) -> Result<Vec<CommitId>> {
-        self.unsummarised_commits(limit)
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
+        self.unsummarised_commits(after, limit)
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
@@ -617,13 +616,32 @@ fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
     }
 }
 
-/// The chain value that frame `seq` must follow.
+/// The chain value that frame `seq` must follow. Sealed frames are walked from the last one that has its own.
 fn chain_before(look: &Look<'_>, row: &StreamRow, stream: &StreamId, seq: u64) -> std::result::Result<Digest, Trouble> {
     if seq == 0 || seq > row.next_seq {
         return Ok(Digest::ZERO);
     }
-    let numbers = look.index.frames(row, seq - 1, 1)?;
-    Ok(look.records.frame(numbers[0], stream, seq - 1)?.chain)
+    let frame_at = |seq| {
+        let n = look.index.frames(row, seq, 1)?[0];
+        Ok::<_, Trouble>((n, look.records.frame(n, stream, seq)?))
+    };
+    let (_, before) = frame_at(seq - 1)?;
+    if let Some(chain) = before.chain {
+        return Ok(chain);
+    }
+    let first = (seq - 1) / STATION * STATION;
+    let mut chain = if first == 0 { Digest::ZERO } else { frame_at(first - 1)?.1.recorded_chain()? };
+    for seq in first..seq {
+        let (n, frame) = frame_at(seq)?;
+        chain = following(&frame, n, &chain)?;
+    }
+    Ok(chain)
+}
+
+fn following(frame: &FrameRecord, n: u64, previous: &Digest) -> Result<Digest> {
+    let subject = || format!("frame {} of {} (record {n})", frame.seq, frame.stream);
+    let unlike = || LedgerError::corrupt(subject(), "its digest does not follow from the frame before");
+    frame.following(previous).ok_or_else(unlike)
 }
 
 fn inline_bytes(look: &Look<'_>, id: &ArtifactId, row: &ArtifactRow) -> Result<Vec<u8>> {

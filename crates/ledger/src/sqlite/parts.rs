@@ -15,8 +15,8 @@ use crate::{Ledger, Part, PartSink, Result};
 
 /// Bytes that change hands at once. In fewer, the threads would wake each other all the time.
 const RUN_BYTES: u64 = 256 << 10;
-/// Runs that are read before someone wants them.
-const RUNS_AHEAD: usize = 12;
+/// Runs that are read before someone wants them. With few, what was read last is still in the processor's cache.
+const RUNS_AHEAD: usize = 2;
 /// What a record of bytes has besides them, at most.
 const RECORD_EXTRA: usize = 16;
 
@@ -110,18 +110,23 @@ impl SqliteLedger {
         let sealed = records.log.last_sealed()?;
         let mut hot = Bodies::of(&look);
         let mut range = None;
-        run.bodies.clear();
-        run.bodies.reserve(parts.iter().map(|part| part.len as usize + RECORD_EXTRA).sum());
+        let needed: usize = parts.iter().map(|part| part.len as usize + RECORD_EXTRA).sum();
+        run.bodies.reserve(needed.saturating_sub(run.bodies.len()));
         run.places.clear();
+        let mut end = 0;
         for part in parts {
-            let start = run.bodies.len();
+            let start = end;
             match part.place {
                 0 => {}
-                n if n > sealed => hot.append(n, &mut run.bodies)?,
-                n => self.append_sealed(records, n, &mut range, &mut run.bodies)?,
+                n if n > sealed => end = hot.put(n, &mut run.bodies, start)?,
+                n => {
+                    run.bodies.truncate(start);
+                    self.append_sealed(records, n, &mut range, &mut run.bodies)?;
+                    end = run.bodies.len();
+                }
             }
             // Bytes that were just read are checked while they are near.
-            let place = start..run.bodies.len();
+            let place = start..end;
             let is_right = part.place > 0 && run.checked(part, &place);
             run.places.push(is_right.then_some(place));
         }

@@ -253,20 +253,19 @@ fn write(
 
 /// The body a record has from now on: bytes of dropped artifacts do not travel.
 fn body_to_seal(records: Records<'_>, index: Index<'_>, n: u64) -> Result<Vec<u8>> {
-    let body = records.body(n)?;
-    let record = Record::decode(n, &body)?;
+    let record = records.record(n)?;
     let (ids, len) = match &record {
         Record::Bytes { id, bytes } => (vec![*id], bytes.len() as u64),
         Record::Segment(segment) => (segment.artifacts.iter().map(|(id, _)| *id).collect(), segment.bytes),
-        Record::Frame(_) | Record::Dropped { .. } => return Ok(body),
+        Record::Frame(_) | Record::Dropped { .. } => return Ok(record.seal(n)),
     };
     for id in ids {
         let row = index.artifact(&id).map_err(super::writer::unreadable)?;
         if row.is_some_and(|row| row.n == n) {
-            return Ok(body);
+            return Ok(record.seal(n));
         }
     }
-    Ok(Record::Dropped { len }.encode(n))
+    Ok(Record::Dropped { len }.seal(n))
 }
 
 /// From here on the segment is where these records are.

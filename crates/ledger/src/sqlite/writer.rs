@@ -151,7 +151,9 @@ impl Writer {
         if last < self.known_n {
             return Err(catch_up::log_is_short(last, self.known_n));
         }
-        if self.misled || last - self.known_n > FOREIGN_RECORDS_MAX {
+        let is_much = last - self.known_n > FOREIGN_RECORDS_MAX;
+        // Sealed frames are without chain values: the index knows those.
+        if self.misled || is_much || records.log.last_sealed()? > self.known_n {
             catch_up::run(&mut self.index, records)?;
             self.recent = Recent::default();
         } else {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use enjamb_core::{Digest, Hasher};
+use enjamb_ledger::private;
 
 use super::{CHUNK_BYTES, Cache, Entry, Key};
 use crate::Materialized;
@@ -87,7 +88,7 @@ impl<'c> Keeper<'c> {
         let path = self.cache.entry_path(key);
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let written = || -> io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            let mut file = private::create(&new)?;
             file.write_all(entry.to_text().as_bytes())?;
             fs::rename(&new, &path)
         };

@@ -11,8 +11,8 @@ use enjamb_core::Digest;
 
 use super::{CHUNK_BYTES, Cache, Entry};
 
-/// Chunks that are read before someone wants them.
-const CHUNKS_AHEAD: usize = 8;
+/// Chunks that are read before someone wants them. With few, what was read last is still in the processor's cache.
+const CHUNKS_AHEAD: usize = 2;
 
 /// Why bytes could not be handed out to the end.
 pub(crate) enum Broken {

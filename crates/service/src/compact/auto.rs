@@ -2,12 +2,11 @@
 
 use enjamb_core::StreamId;
 use enjamb_core::compact::{JOB_RESULT_SCHEMA, JOB_SCHEMA, stride_rule};
-use enjamb_core::compile::{CUMULATIVE, Coverage, ProducedBy, SUMMARY_SCHEMA, Summary, SummaryProvenance};
+use enjamb_core::compile::Summary;
 use enjamb_core::frame::{Body, JobEnded, JobSpawned, Json, PlannedCut};
 use serde_json::{Value, json};
 
-use super::summarizer::COMMAND_JOB;
-use super::{CheckpointView, ThreadSummarizer, checkpoint_body};
+use super::{CheckpointView, Growth, ThreadSummarizer, checkpoint_body, produced};
 use crate::{Actor, Result, Store};
 
 /// How far a job goes.
@@ -17,6 +16,7 @@ pub struct AutoCompact {
     pub new_max: u32,
     pub dry_run: bool,
     pub summarizer: ThreadSummarizer,
+    pub growth: Growth,
 }
 
 /// What became of a job.
@@ -37,6 +37,7 @@ pub(super) struct Job {
     pub(super) stride: u64,
     pub(super) planned: Vec<PlannedCut>,
     pub(super) summarizer: ThreadSummarizer,
+    pub(super) growth: Growth,
 }
 
 impl Store {
@@ -47,13 +48,24 @@ impl Store {
             return Ok(noop(planned));
         }
         let job = self.job_of(request, planned);
+        self.rehearse(thread, &job)?;
         self.append_bodies(thread, &[spawned(&job, by)], Vec::new())?;
         self.work(thread, &job, by)
     }
 
+    /// Refuses a job whose first summary would be refused, before there is a job: by rule, the same messages give the same
+    /// words, and whoever schedules again and again would leave as many jobs that failed.
+    pub(super) fn rehearse(&self, thread: &StreamId, job: &Job) -> Result<()> {
+        let first = job.planned.iter().min_by_key(|cut| cut.to_seq);
+        match (&job.summarizer, job.growth, first) {
+            (ThreadSummarizer::Rule, Growth::Refused, Some(cut)) => self.write_summary(thread, job, cut).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn job_of(&self, request: &AutoCompact, planned: Vec<PlannedCut>) -> Job {
-        let (stride, summarizer) = (request.stride, request.summarizer.clone());
-        Job { id: self.env.new_id(), kind: summarizer.job_kind().into(), stride, planned, summarizer }
+        let AutoCompact { stride, summarizer, growth, .. } = request.clone();
+        Job { id: self.env.new_id(), kind: summarizer.job_kind().into(), stride, planned, summarizer, growth }
     }
 
     /// Makes the cuts of a job, the nearest first so that each goes on from the one before, and ends it.
@@ -81,35 +93,14 @@ impl Store {
     }
 
     fn make_cut(&self, thread: &StreamId, job: &Job, cut: &PlannedCut, by: &Actor) -> Result<CheckpointView> {
-        let written = self.write_summary(thread, job.stride, cut, &job.summarizer)?;
-        let summary = Summary {
-            schema: SUMMARY_SCHEMA.into(),
-            kind: CUMULATIVE.into(),
-            coverage: Coverage {
-                thread_id: thread.id.clone(),
-                from_seq: 0,
-                from_message_id: None,
-                to_seq: cut.to_seq,
-                to_message_id: Some(cut.to_message_id.clone()),
-            },
-            provenance: SummaryProvenance {
-                actor_id: by.actor_id.clone(),
-                origin: by.origin.clone(),
-                produced_by: Some(ProducedBy { kind: "job".into(), id: job.id.clone() }),
-            },
-            basis: written.basis,
-            summary_markdown: written.markdown,
-        };
-        let artifact = self.artifact_of(summary.to_bytes())?;
+        let written = self.write_summary(thread, job, cut)?;
         let to = (cut.to_seq, cut.to_message_id.clone());
+        let provenance = produced("job", &job.id, by);
+        let summary = Summary::cumulative(&thread.id, to.clone(), provenance, written.basis, written.markdown);
+        let artifact = self.artifact_of(summary.to_bytes())?;
         let body = checkpoint_body(self.env.new_id(), &stride_rule(job.stride), artifact.id.to_hex(), to, by);
         self.record_checkpoint(thread, vec![artifact], body)
     }
-}
-
-/// Whether a job writes summaries.
-pub(super) fn is_summarizer(kind: &str) -> bool {
-    kind == ThreadSummarizer::Rule.job_kind() || kind == COMMAND_JOB
 }
 
 pub(super) fn noop(planned: Vec<PlannedCut>) -> AutoCompacted {

@@ -8,7 +8,7 @@ use enjamb_formats::{TokenCounting, Tokens};
 use enjamb_ledger::StoredCommit;
 use serde_json::json;
 
-use super::summarizer::{SummaryTask, run};
+use super::summarizer::{SummaryTask, Writer};
 use crate::{Checkpoint, Checkpointed, Content, Result, ServiceError, Store, ThreadError};
 
 /// The tag that keeps what a commit says out of every compaction.
@@ -29,8 +29,7 @@ pub struct ChainCompact {
 pub enum ChainSummary {
     Rule,
     Words(String),
-    /// A shell command that reads what is to be summed up and writes the summary.
-    Command(String),
+    Written(Writer),
 }
 
 /// What became of it.
@@ -46,6 +45,14 @@ pub struct ChainCompacted {
     pub score: Score,
     /// `None` when nothing was written.
     pub commit: Option<Checkpointed>,
+}
+
+/// What a chain says.
+pub(crate) struct ChainSaid {
+    /// Each with whether it is pinned.
+    pub(crate) entries: Vec<(bool, Entry)>,
+    /// Commits that are pinned.
+    pub(crate) pins: Vec<CommitId>,
 }
 
 /// What a chain says, in parts.
@@ -98,14 +105,23 @@ impl Store {
 
     /// What a model would see of a chain, and whether it is pinned.
     pub(crate) fn chain_entries(&self, tip: &CommitId) -> Result<Vec<(bool, Entry)>> {
-        let mut entries = Vec::new();
+        self.chain_said(tip, None).map(|said| said.entries)
+    }
+
+    /// As [`Store::chain_entries`], with the commits that are pinned: those given, or those that have the tag by now.
+    pub(crate) fn chain_said(&self, tip: &CommitId, pins: Option<&[CommitId]>) -> Result<ChainSaid> {
+        let (mut entries, mut pinned_commits) = (Vec::new(), Vec::new());
         for (commit, said) in self.chain_deltas(tip, Stop::Compaction)? {
-            let pinned = commit.tags.iter().any(|tag| tag == PIN_TAG);
+            let pinned = match pins {
+                Some(pins) => pins.contains(&commit.link.id),
+                None => commit.tags.iter().any(|tag| tag == PIN_TAG),
+            };
+            pinned_commits.extend(pinned.then_some(commit.link.id));
             let seen = said.entries.into_iter().filter(|entry| entry.is_message());
             let seen = seen.filter(|entry| entry.standing == Standing::Context);
             entries.extend(seen.map(|entry| (pinned || is_instruction(&entry), entry)));
         }
-        Ok(entries)
+        Ok(ChainSaid { entries, pins: pinned_commits })
     }
 
     fn parted(&self, tip: &CommitId, keep_turns: usize) -> Result<Parted> {
@@ -152,7 +168,7 @@ fn summed_up(tip: &CommitId, parted: &Parted, how: &ChainSummary) -> Result<Stri
     let messages: Vec<_> = said.iter().map(named).filter(|(_, text)| !text.trim().is_empty()).collect();
     match how {
         ChainSummary::Words(words) => Ok(words.clone()),
-        ChainSummary::Command(command) => run(command, &SummaryTask { base, messages }),
+        ChainSummary::Written(writer) => writer.write(&SummaryTask { base, messages }),
         ChainSummary::Rule => {
             let mut delta = Delta::default();
             messages.iter().for_each(|(role, text)| delta.add(role, text));
@@ -190,22 +206,11 @@ fn still_said(summary: &str, pinned: &[Entry]) -> String {
 }
 
 fn compaction(tip: &StoredCommit, bytes: Vec<u8>, summary: &str, tokens: (u64, u64)) -> Checkpoint {
-    let commit = &tip.commit;
     let first = summary.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
     Checkpoint {
-        parent: Some(tip.link.id),
-        kind: CommitKind::Compaction,
-        content: Content::Bytes(bytes),
-        format: commit.format.clone(),
-        principal: commit.principal.clone().unwrap_or_else(|| tip.stream.id.clone()),
         trigger: "compaction".into(),
-        template: commit.template.clone(),
-        machine: commit.machine.clone(),
-        session_id: commit.agent_session_id.clone(),
-        ticket_id: commit.ticket_id.clone(),
-        thread_id: commit.thread_id.clone(),
         summary: first.map(|line| line.chars().take(120).collect()),
         attributes: Some(json!({"tokens_before": tokens.0, "tokens_after": tokens.1})),
-        created_at: None,
+        ..Checkpoint::after(tip, CommitKind::Compaction, Content::Bytes(bytes))
     }
 }

@@ -6,8 +6,8 @@ use enjamb_core::frame::{ContinuityBody, JobEnded, JobSpawned, PlannedCut};
 use enjamb_core::order::MarkKey;
 use serde_json::Value;
 
-use super::ThreadSummarizer;
-use super::auto::{AutoCompacted, Job, is_summarizer};
+use super::auto::{AutoCompacted, Job};
+use super::{Growth, ThreadSummarizer};
 use crate::{Actor, Result, Store, ThreadError};
 
 impl Store {
@@ -22,7 +22,7 @@ impl Store {
         let spawned = self.open_job(thread, job_id)?;
         let details = spawned.details.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok());
         let unknown = || ThreadError::UnknownJobKind { job: job_id.to_owned(), kind: spawned.job_kind.clone() };
-        let known = is_summarizer(&spawned.job_kind);
+        let known = ThreadSummarizer::is_job(&spawned.job_kind);
         let details = details.filter(|details| known && details["schema"] == JOB_SCHEMA).ok_or_else(unknown)?;
         let stride = details["stride_messages"].as_u64().ok_or_else(unknown)?;
         let planned: Vec<PlannedCut> = serde_json::from_str(&details["planned"].to_string()).map_err(|_| unknown())?;
@@ -33,7 +33,8 @@ impl Store {
             }
         }
         let kind = spawned.job_kind;
-        self.work(thread, &Job { id: job_id.to_owned(), kind, stride, planned: left, summarizer }, by)
+        let growth = Growth::Refused;
+        self.work(thread, &Job { id: job_id.to_owned(), kind, stride, planned: left, summarizer, growth }, by)
     }
 
     /// Ends a job that was spawned and will not be run.

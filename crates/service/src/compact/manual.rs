@@ -1,13 +1,13 @@
 //! A checkpoint by hand: words that someone wrote, or a summary that is stored already.
 
 use enjamb_core::compact::{FactSet, MANUAL_RULE, Score, cut_ordinals, score, stride_rule};
-use enjamb_core::compile::{Basis, CUMULATIVE, Coverage, ProducedBy, SUMMARY_SCHEMA, Summary, SummaryProvenance};
+use enjamb_core::compile::{Basis, CUMULATIVE, Summary};
 use enjamb_core::order::MarkKey;
 use enjamb_core::thread::Selector;
 use enjamb_core::{ArtifactId, StreamId};
 use enjamb_ledger::{Ledger, NewArtifact};
 
-use super::{CheckpointView, checkpoint_body};
+use super::{CheckpointView, Growth, checkpoint_body, produced};
 use crate::timeline::{CheckpointAt, in_stream};
 use crate::{Actor, Result, ServiceError, Store, ThreadError};
 
@@ -20,6 +20,7 @@ pub struct ManualCompact {
     /// A message, or its seq; at the head, the stride says where.
     pub at: Selector,
     pub stride: u64,
+    pub growth: Growth,
 }
 
 /// Where a checkpoint cuts, and by which rule.
@@ -35,13 +36,14 @@ impl Store {
             return Err(ThreadError::NoSummary { what: "compaction checkpoint" }.into());
         }
         let cut = self.manual_cut(thread, request)?;
-        let (artifact, new) = match (&request.artifact, &request.markdown) {
-            (Some(artifact), _) => {
-                self.check_summary(thread, artifact, &cut)?;
-                (artifact.to_hex(), Vec::new())
-            }
-            (None, markdown) => {
-                let words = markdown.clone().unwrap_or_default();
+        let words = match &request.artifact {
+            Some(artifact) => self.checked_summary(thread, artifact, &cut)?.summary_markdown,
+            None => request.markdown.clone().unwrap_or_default(),
+        };
+        self.check_growth(request.growth, thread, &self.summary_base(thread, cut.to_seq)?, cut.to_seq, &words)?;
+        let (artifact, new) = match &request.artifact {
+            Some(artifact) => (artifact.to_hex(), Vec::new()),
+            None => {
                 let new = self.written_summary(thread, &cut, words, by)?;
                 (new.id.to_hex(), vec![new])
             }
@@ -75,13 +77,13 @@ impl Store {
         }
     }
 
-    /// Refuses a summary that is of something else.
-    fn check_summary(&self, thread: &StreamId, artifact: &ArtifactId, cut: &Cut) -> Result<()> {
+    /// A summary that is stored, unless it is of something else.
+    fn checked_summary(&self, thread: &StreamId, artifact: &ArtifactId, cut: &Cut) -> Result<Summary> {
         self.artifact(artifact)?;
         let summary = self.summary_artifact(&artifact.to_hex())?;
         let members = [
-            ("kind", summary.kind, CUMULATIVE.to_owned()),
-            ("thread_id", summary.coverage.thread_id, thread.id.clone()),
+            ("kind", summary.kind.clone(), CUMULATIVE.to_owned()),
+            ("thread_id", summary.coverage.thread_id.clone(), thread.id.clone()),
             ("to_seq", summary.coverage.to_seq.to_string(), cut.to_seq.to_string()),
         ];
         for (member, found, expected) in members {
@@ -89,29 +91,13 @@ impl Store {
                 return Err(ThreadError::SummaryMismatch { artifact: *artifact, member, found, expected }.into());
             }
         }
-        Ok(())
+        Ok(summary)
     }
 
     fn written_summary(&self, thread: &StreamId, cut: &Cut, markdown: String, by: &Actor) -> Result<NewArtifact> {
         let base = self.base_of(thread, cut.to_seq)?.map(|at| at.checkpoint.summary_artifact_id);
-        let summary = Summary {
-            schema: SUMMARY_SCHEMA.into(),
-            kind: CUMULATIVE.into(),
-            coverage: Coverage {
-                thread_id: thread.id.clone(),
-                from_seq: 0,
-                from_message_id: None,
-                to_seq: cut.to_seq,
-                to_message_id: Some(cut.to_message_id.clone()),
-            },
-            provenance: SummaryProvenance {
-                actor_id: by.actor_id.clone(),
-                origin: by.origin.clone(),
-                produced_by: Some(ProducedBy { kind: "manual".into(), id: "enjamb".into() }),
-            },
-            basis: Basis::of(base, None),
-            summary_markdown: markdown,
-        };
+        let (to, provenance) = ((cut.to_seq, cut.to_message_id.clone()), produced("manual", "enjamb", by));
+        let summary = Summary::cumulative(&thread.id, to, provenance, Basis::of(base, None), markdown);
         self.artifact_of(summary.to_bytes())
     }
 

@@ -82,6 +82,7 @@ impl Store {
 
     fn start(&self, thread: &StreamId, next_seq: u64, deciding: &Deciding<'_>) -> Result<Scheduled> {
         let job = self.job_of(deciding.request, deciding.planned.clone());
+        self.rehearse(thread, &job)?;
         let decision = deciding.frame(self.env.new_id(), Some(&job), None);
         let mut answer = deciding.answer("scheduled");
         answer.decision_id = Some(decision.decision_id.clone());

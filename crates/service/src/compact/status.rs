@@ -6,8 +6,7 @@ use enjamb_core::frame::{CompactionScheduleDecided, ContinuityBody};
 use enjamb_core::order::MarkKey;
 use enjamb_ledger::Ledger;
 
-use super::auto::is_summarizer;
-use super::{CheckpointView, CutPoint};
+use super::{CheckpointView, CutPoint, ThreadSummarizer};
 use crate::timeline::in_stream;
 use crate::{Result, Store};
 
@@ -49,7 +48,7 @@ impl Store {
             },
             None => None,
         };
-        let jobs: Vec<_> = self.jobs(thread)?.into_iter().filter(|job| is_summarizer(&job.kind)).collect();
+        let jobs: Vec<_> = self.jobs(thread)?.into_iter().filter(|job| ThreadSummarizer::is_job(&job.kind)).collect();
         Ok(CompactionStatus {
             messages: points.messages,
             latest,
@@ -82,7 +81,8 @@ impl Store {
 
     /// The last compaction job that was spawned and has not ended.
     pub(super) fn inflight_job(&self, thread: &StreamId) -> Result<Option<String>> {
-        let running = self.jobs(thread)?.into_iter().rfind(|job| job.ended_seq.is_none() && is_summarizer(&job.kind));
+        let running =
+            self.jobs(thread)?.into_iter().rfind(|job| job.ended_seq.is_none() && ThreadSummarizer::is_job(&job.kind));
         Ok(running.map(|job| job.job_id))
     }
 }

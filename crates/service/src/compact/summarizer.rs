@@ -1,27 +1,38 @@
-//! Who writes the summary of a job: a rule, or a program that is given the messages.
+//! Who writes the summary of a job: a rule, or a program or a model that is given the messages.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use enjamb_core::StreamId;
 use enjamb_core::compact::{Delta, Heading, SUMMARIZER_JOB, is_placeholder, stride_rule, summary_markdown};
 use enjamb_core::compile::Basis;
-use enjamb_core::frame::{Body, ContinuityBody, PlannedCut, RawFrame};
+use enjamb_core::frame::{Body, ContinuityBody, PlannedCut};
 use enjamb_core::order::MarkKey;
-use enjamb_core::{StreamId, limits};
 use enjamb_formats::TokenCounting;
 use enjamb_ledger::Ledger;
 
+use super::Growth;
+use super::auto::Job;
 use crate::timeline::in_stream;
-use crate::{Result, Store, ThreadError};
+use crate::{Endpoint, Result, Store, ThreadError};
 
 /// Who writes a summary.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub enum ThreadSummarizer {
     /// By rule: the same messages always give the same words.
     #[default]
     Rule,
+    Written(Writer),
+}
+
+/// Who writes words that follow from no rule.
+#[derive(Clone, Debug)]
+pub enum Writer {
     /// A shell command that reads what is to be summed up and writes the summary.
     Command(String),
+    /// A model behind an endpoint.
+    Model(Arc<Mutex<Endpoint>>),
 }
 
 impl ThreadSummarizer {
@@ -29,12 +40,28 @@ impl ThreadSummarizer {
     pub const fn job_kind(&self) -> &'static str {
         match self {
             Self::Rule => SUMMARIZER_JOB,
-            Self::Command(_) => COMMAND_JOB,
+            Self::Written(Writer::Command(_)) => COMMAND_JOB,
+            Self::Written(Writer::Model(_)) => MODEL_JOB,
         }
+    }
+
+    /// Whether a job writes summaries.
+    pub(super) fn is_job(kind: &str) -> bool {
+        [SUMMARIZER_JOB, COMMAND_JOB, MODEL_JOB].contains(&kind)
     }
 }
 
-pub(super) const COMMAND_JOB: &str = "compaction_command_summarizer_v1";
+const COMMAND_JOB: &str = "compaction_command_summarizer_v1";
+const MODEL_JOB: &str = "compaction_model_summarizer_v1";
+
+impl Writer {
+    pub(super) fn write(&self, task: &SummaryTask) -> Result<String> {
+        match self {
+            Self::Command(command) => run(command, task),
+            Self::Model(endpoint) => endpoint.lock().unwrap_or_else(PoisonError::into_inner).stand_in(&task.record()),
+        }
+    }
+}
 
 /// What a summary is to be written of.
 #[derive(Clone, Debug, Default)]
@@ -49,11 +76,18 @@ impl SummaryTask {
     /// The task as a program reads it.
     fn text(&self) -> String {
         let mut text = String::from("Write a summary that stands for the conversation below. Keep instructions, ");
-        text.push_str("identifiers, file paths, decisions and open tasks.\n");
+        text.push_str("identifiers, file paths, decisions and open tasks.\n\n");
+        text.push_str(&self.record());
+        text
+    }
+
+    /// What was said.
+    fn record(&self) -> String {
+        let mut text = String::new();
         if let Some(base) = &self.base {
-            text.push_str(&format!("\n# Summed up before\n\n{}\n", base.trim()));
+            text.push_str(&format!("# Summed up before\n\n{}\n\n", base.trim()));
         }
-        text.push_str("\n# Said since\n");
+        text.push_str("# Said since\n");
         for (who, what) in &self.messages {
             text.push_str(&format!("\n## {who}\n\n{what}\n"));
         }
@@ -69,25 +103,20 @@ pub(super) struct Written {
 
 impl Store {
     /// Writes the summary of one planned cut.
-    pub(super) fn write_summary(
-        &self,
-        thread: &StreamId,
-        stride: u64,
-        cut: &PlannedCut,
-        summarizer: &ThreadSummarizer,
-    ) -> Result<Written> {
+    pub(super) fn write_summary(&self, thread: &StreamId, job: &Job, cut: &PlannedCut) -> Result<Written> {
         self.check_cut(thread, cut)?;
         let base = self.summary_base(thread, cut.to_seq)?;
-        let markdown = match summarizer {
-            ThreadSummarizer::Rule => self.summary_by_rule(thread, stride, cut, &base)?,
-            ThreadSummarizer::Command(command) => {
-                let mut task = SummaryTask { base: base.markdown, messages: Vec::new() };
+        let markdown = match &job.summarizer {
+            ThreadSummarizer::Rule => self.summary_by_rule(thread, job.stride, cut, &base)?,
+            ThreadSummarizer::Written(writer) => {
+                let mut task = SummaryTask { base: base.markdown.clone(), messages: Vec::new() };
                 self.each_said(thread, base.after, cut.to_seq, &mut |actor, content| {
                     task.messages.push((actor.to_owned(), content.to_owned()));
                 })?;
-                shorter(command, &task)?
+                writer.write(&task)?
             }
         };
+        self.check_growth(job.growth, thread, &base, cut.to_seq, &markdown)?;
         Ok(Written { markdown, basis: Basis::of(base.artifact, base.note) })
     }
 
@@ -108,7 +137,39 @@ impl Store {
         Ok(summary_markdown(&heading, base.markdown.as_deref(), &delta))
     }
 
-    fn summary_base(&self, thread: &StreamId, to_seq: u64) -> Result<Base> {
+    /// Refuses a summary that takes no less than what it stands for: the base that it goes on from, and what was said and
+    /// answered since. That is read from its end, and only until it is more than the summary.
+    pub(super) fn check_growth(
+        &self,
+        growth: Growth,
+        thread: &StreamId,
+        base: &Base,
+        to_seq: u64,
+        markdown: &str,
+    ) -> Result<()> {
+        const PAGE: usize = 16;
+        if growth == Growth::Allowed {
+            return Ok(());
+        }
+        let count = |text: &str| TokenCounting::Exact.count(text);
+        let after = count(markdown);
+        let mut before = base.markdown.as_deref().map_or(0, count);
+        let mut upto = Some(to_seq);
+        while let Some(last) = upto.filter(|_| before <= after) {
+            let page = self.messages_back(thread, base.after, last, PAGE)?;
+            upto = page.last().and_then(|message| message.seq.checked_sub(1));
+            for message in &page {
+                let turn = self.turn(thread, message, u64::MAX)?;
+                before += count(&turn.content) + turn.reply.as_deref().map_or(0, count);
+            }
+        }
+        if after >= before {
+            return Err(ThreadError::DoesNotShrink { before, after }.into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn summary_base(&self, thread: &StreamId, to_seq: u64) -> Result<Base> {
         let Some(at) = self.base_of(thread, to_seq)? else { return Ok(Base::default()) };
         let artifact = Some(at.checkpoint.summary_artifact_id.clone());
         let from_start = |note: String| Base { artifact: artifact.clone(), note: Some(note), ..Base::default() };
@@ -135,7 +196,7 @@ impl Store {
         Err(ThreadError::NotAMessage { thread: thread.id.clone(), seq: cut.to_seq }.into())
     }
 
-    /// Who said what, in the messages with `after < seq <= upto`, in order; a page of frames is in memory at a time.
+    /// Who said what, in the messages with `after < seq <= upto`, in order.
     pub(super) fn each_said(
         &self,
         thread: &StreamId,
@@ -143,47 +204,28 @@ impl Store {
         upto: u64,
         visit: &mut dyn FnMut(&str, &str),
     ) -> Result<()> {
-        let mut next = after.map_or(0, |after| after + 1);
-        while next <= upto {
-            let page = (upto - next + 1).min(limits::PAGE_ROWS_MAX as u64);
-            let frames = self.ledger.frames(thread, next, page as usize)?;
-            let Some(end) = frames.last().map(|frame| frame.seq) else { break };
-            next = end + 1;
-            for frame in frames {
-                let frame = RawFrame::parse(frame.json)?.decode()?;
-                if let Body::Continuity(ContinuityBody::MessageAppended(said)) = frame.body {
-                    visit(&said.actor_id, &said.content);
-                }
+        let span = after.map_or(0, |after| after + 1)..upto.saturating_add(1);
+        self.replay(thread, span, &mut |frame| {
+            if let Body::Continuity(ContinuityBody::MessageAppended(said)) = frame.body {
+                visit(&said.actor_id, &said.content);
             }
-        }
+            Ok(())
+        })?;
         Ok(())
     }
 }
 
 /// What a summary goes on from.
 #[derive(Default)]
-struct Base {
+pub(super) struct Base {
     artifact: Option<String>,
     note: Option<String>,
     markdown: Option<String>,
     after: Option<u64>,
 }
 
-/// Lets a program write a summary, and refuses one that takes no less than what it stands for.
-fn shorter(command: &str, task: &SummaryTask) -> Result<String> {
-    let count = |text: &str| TokenCounting::Exact.count(text);
-    let said = task.messages.iter().map(|(_, what)| count(what)).sum::<u64>();
-    let before = said + task.base.as_deref().map_or(0, count);
-    let markdown = run(command, task)?;
-    let after = count(&markdown);
-    if after >= before {
-        return Err(ThreadError::DoesNotShrink { before, after }.into());
-    }
-    Ok(markdown)
-}
-
 /// Lets a program write a summary. It has to end well and to say something.
-pub(super) fn run(command: &str, task: &SummaryTask) -> Result<String> {
+fn run(command: &str, task: &SummaryTask) -> Result<String> {
     let failed = |detail: String| ThreadError::SummarizerFailed {
         command: command.to_owned(),
         detail: detail.trim().to_owned(),

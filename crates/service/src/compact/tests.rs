@@ -32,12 +32,17 @@ fn lab(messages: u64) -> Lab {
     let store = Store::create(home.path(), Env::with(|| Timestamp::from_millis(5), next)).unwrap();
     let thread = store.create_thread("/w", None).unwrap();
     let lab = Lab { store, thread, _home: home };
-    (1..=messages).for_each(|at| lab.post(&format!("message {at}")));
+    (1..=messages).for_each(|at| lab.post(&long(at)));
     lab
 }
 
+/// A message that takes more than a summary of it.
+fn long(at: u64) -> String {
+    format!("message {at}\n{}", "and so on, in the same few words as before ".repeat(40))
+}
+
 fn auto(stride: u64, new_max: u32) -> AutoCompact {
-    AutoCompact { stride, new_max, dry_run: false, summarizer: ThreadSummarizer::Rule }
+    AutoCompact { stride, new_max, dry_run: false, summarizer: ThreadSummarizer::Rule, growth: Growth::Refused }
 }
 
 impl Lab {
@@ -121,7 +126,7 @@ fn a_job_is_spawned_makes_its_cuts_and_ends() {
 fn a_job_that_fails_says_so_and_keeps_what_it_made() {
     let lab = lab(4);
     let command = "read line; case $(cat) in *'message 3'*) exit 3;; *) echo '# so far';; esac";
-    let summarizer = ThreadSummarizer::Command(command.into());
+    let summarizer = ThreadSummarizer::Written(Writer::Command(command.into()));
     let done = lab.auto(&AutoCompact { summarizer, ..auto(2, 2) });
     assert_eq!((done.status, done.created.len()), ("failed", 1));
     assert!(done.error.as_ref().unwrap().contains("exit status: 3"), "{:?}", done.error);
@@ -134,13 +139,70 @@ fn a_job_that_fails_says_so_and_keeps_what_it_made() {
 #[test]
 fn a_program_whose_summary_does_not_shrink_fails_the_job() {
     let lab = lab(2);
-    let summarizer = ThreadSummarizer::Command("yes 'as long as it gets' | head -99".into());
+    let summarizer = ThreadSummarizer::Written(Writer::Command("yes 'as long as it gets' | head -999".into()));
     let done = lab.auto(&AutoCompact { summarizer, ..auto(2, 1) });
     assert_eq!((done.status, done.created.len()), ("failed", 0));
     assert!(done.error.as_ref().unwrap().contains("what it stands for takes"), "{:?}", done.error);
-    let silent = ThreadSummarizer::Command("cat >/dev/null".into());
+    let silent = ThreadSummarizer::Written(Writer::Command("cat >/dev/null".into()));
     let done = lab.auto(&AutoCompact { summarizer: silent, ..auto(2, 1) });
     assert!(done.error.as_ref().unwrap().contains("it wrote nothing"), "{:?}", done.error);
+}
+
+#[test]
+fn what_does_not_shrink_is_refused_however_it_is_made() {
+    let lab = lab(0);
+    (1..=4).for_each(|at| lab.post(&format!("message {at}")));
+    let refused = lab.store.compact_auto(&lab.thread, &auto(2, 1), &by()).unwrap_err();
+    assert!(refused.to_string().ends_with("and what it stands for takes 12"), "its heading is longer: {refused}");
+    lab.refused(|store, thread| store.compact_auto(thread, &auto(2, 2), &by()), "does-not-shrink");
+    for execute in [true, false] {
+        let policy = SchedulePolicy { block_on_inflight: true, execute };
+        lab.refused(|store, thread| store.compact_schedule(thread, &auto(2, 1), policy, &by()), "does-not-shrink");
+    }
+    let words = |text: &str| ManualCompact {
+        markdown: Some(text.into()),
+        artifact: None,
+        at: Selector::Seq(2),
+        stride: 2,
+        growth: Growth::Refused,
+    };
+    let exact = words("one two three four five six");
+    lab.refused(|store, thread| store.compact_by_hand(thread, &exact, &by()), "does-not-shrink");
+    let stored = ManualCompact { growth: Growth::Allowed, ..exact };
+    let made = lab.store.compact_by_hand(&lab.thread, &stored, &by()).unwrap();
+    let artifact = Some(made.summary_artifact_id.parse().unwrap());
+    let given = ManualCompact { artifact, ..words("") };
+    lab.refused(|store, thread| store.compact_by_hand(thread, &given, &by()), "does-not-shrink");
+    lab.store.compact_by_hand(&lab.thread, &words("one two three four five"), &by()).unwrap();
+    let contract = lab.auto(&AutoCompact { growth: Growth::Allowed, ..auto(2, 1) });
+    assert_eq!((contract.status, contract.created.len()), ("completed", 1));
+}
+
+#[test]
+fn what_was_answered_counts_for_what_a_summary_stands_for() {
+    let lab = lab(0);
+    let post = Post { content: "why?".into(), run: Some(crate::RunId::Given("r".into())), idempotency_key: None };
+    let posted = lab.store.post(&lab.thread, post, &by()).unwrap();
+    let words = ManualCompact {
+        markdown: Some("it was asked why, and answered at length".into()),
+        artifact: None,
+        at: Selector::Seq(1),
+        stride: 1,
+        growth: Growth::Refused,
+    };
+    lab.refused(|store, thread| store.compact_by_hand(thread, &words, &by()), "does-not-shrink");
+    let session = StreamId::new(enjamb_core::StreamKind::Session, "r").unwrap();
+    let said = enjamb_core::frame::OutputTextDelta { delta: "because ".repeat(20) };
+    lab.store.append_bodies(&session, &[said.into()], Vec::new()).unwrap();
+    let ended = enjamb_core::frame::RunEnded {
+        run_session_id: "r".into(),
+        message_id: posted.message,
+        reason: "completed".into(),
+        actor_id: None,
+        origin: None,
+    };
+    lab.store.append_bodies(&lab.thread, &[ended.into()], Vec::new()).unwrap();
+    lab.store.compact_by_hand(&lab.thread, &words, &by()).unwrap();
 }
 
 #[test]
@@ -168,7 +230,7 @@ fn a_schedule_decides_and_one_job_runs_at_a_time() {
     assert_eq!((ran.status, ran.created.len()), ("completed", 1));
     lab.refused(|store, thread| store.run_job(thread, &job, ThreadSummarizer::Rule, &by()), "job-ended");
     assert_eq!(lab.schedule(true, true).decision, "noop");
-    lab.post("message 4");
+    lab.post(&long(4));
     assert_eq!(lab.schedule(false, true).decision, "completed");
     let status = lab.store.compaction_status(&lab.thread, 2).unwrap();
     assert_eq!((status.messages, status.next, status.inflight_job_id), (4, None, None));
@@ -189,7 +251,8 @@ fn a_job_that_is_left_can_be_called_off() {
 #[test]
 fn a_checkpoint_by_hand_is_at_a_message_and_of_its_thread() {
     let lab = lab(4);
-    let words = |at: Selector| ManualCompact { markdown: Some("so far".into()), artifact: None, at, stride: 3 };
+    let growth = Growth::Refused;
+    let words = |at: Selector| ManualCompact { markdown: Some("so far".into()), artifact: None, at, stride: 3, growth };
     let hand = |request: &ManualCompact| lab.store.compact_by_hand(&lab.thread, request, &by());
     let made = hand(&words(Selector::Seq(2))).unwrap();
     assert_eq!((made.to_seq, made.cut_rule_id.as_str()), (2, "manual_v1"));
@@ -198,7 +261,7 @@ fn a_checkpoint_by_hand_is_at_a_message_and_of_its_thread() {
     let summary = lab.store.summary_artifact(&strided.summary_artifact_id).unwrap();
     assert_eq!(summary.basis.unwrap().base_summary_artifact_id, Some(made.summary_artifact_id.clone()));
     let artifact = Some(made.summary_artifact_id.parse().unwrap());
-    let given = |at: Selector| ManualCompact { markdown: None, artifact, at, stride: 3 };
+    let given = |at: Selector| ManualCompact { markdown: None, artifact, at, stride: 3, growth };
     assert_eq!(hand(&given(Selector::Seq(2))).unwrap().summary_artifact_id, made.summary_artifact_id);
     lab.refused(|store, thread| store.compact_by_hand(thread, &given(Selector::Seq(3)), &by()), "summary-mismatch");
     let other = lab.store.create_thread("/w", None).unwrap();
@@ -233,8 +296,8 @@ fn a_base_that_is_lost_begins_anew_and_is_named() {
         &by(),
     );
     lab.store.append_bodies(&lab.thread, &[body.into()], Vec::new()).unwrap();
-    lab.post("message 5");
-    lab.post("message 6");
+    lab.post(&long(5));
+    lab.post(&long(6));
     let done = lab.auto(&auto(2, 1));
     let summary = lab.store.summary_artifact(&done.created[0].summary_artifact_id).unwrap();
     let basis = summary.basis.unwrap();
@@ -250,19 +313,8 @@ fn chain(lab: &Lab, deltas: &[(&str, &str)]) -> Vec<enjamb_core::CommitId> {
         let content = serde_json::json!({"role": role, "content": text}).to_string() + "\n";
         let request = Checkpoint {
             parent: commits.last().copied(),
-            kind: CommitKind::Delta,
-            content: Content::Bytes(content.into_bytes()),
-            format: "generic-v1".into(),
-            principal: "p".into(),
-            trigger: "turn_boundary".into(),
-            template: None,
-            machine: None,
-            session_id: None,
-            ticket_id: None,
-            thread_id: None,
-            summary: None,
-            attributes: None,
             created_at: Some(Timestamp::from_millis(at as i64)),
+            ..Checkpoint::new(Content::Bytes(content.into_bytes()), "generic-v1", "p")
         };
         commits.push(lab.store.checkpoint(request).unwrap().id);
     }
@@ -332,6 +384,7 @@ fn what_a_threads_summary_lost_is_counted() {
         artifact: None,
         at: Selector::Seq(2),
         stride: 1,
+        growth: Growth::Refused,
     };
     lab.store.compact_by_hand(&lab.thread, &words, &by()).unwrap();
     let (_, score) = lab.store.thread_loss(&lab.thread).unwrap();

@@ -1,17 +1,23 @@
 //! Compiling a chain of commits of any runtime.
 
-use enjamb_core::ArtifactId;
-use enjamb_core::CommitId;
 use enjamb_core::compile::{
     BUNDLE_SCHEMA, Bundle, COMPILER_ID, ChainStrategy, Compiler, EntryItems, Provenance, Shown, Source, entry_items,
     fit, say,
 };
+use enjamb_core::frame::{Body, ChainCompiled, ChainSelectionDecided, ContextBody};
+use enjamb_core::order::MarkKey;
+use enjamb_core::{ArtifactId, CommitId, Json};
 use enjamb_formats::TokenCounting;
 use enjamb_ledger::{Batch, Ledger, NewArtifact};
+use serde_json::{Value, json};
 
 use super::{Audit, Budget, ContextCandidate};
+use crate::compact::ChainSaid;
 use crate::render::{SHOWN_BYTES_MAX, shown_bytes};
 use crate::{Actor, Result, Store, ThreadError};
+
+/// The member of a decision's reason that lists pins.
+const PINNED: &str = "pinned";
 
 /// A compiled chain.
 #[derive(Clone, Debug)]
@@ -20,11 +26,28 @@ pub struct CompiledChain {
     pub bytes: Vec<u8>,
     pub artifact: ArtifactId,
     pub candidates: Vec<ContextCandidate>,
+    /// The seq of the decision in the stream of the commit's principal; `None` when nothing was written.
+    pub decided_seq: Option<u64>,
+}
+
+/// What a bundle of a chain follows from, besides the chain.
+struct ChainInputs {
+    strategy: ChainStrategy,
+    /// Commits pinned when it was decided. Tags change, so that an audit asks the decision.
+    pins: Option<Vec<CommitId>>,
+    provenance: Provenance,
+}
+
+/// A bundle, and what goes with it.
+struct ChainBundle {
+    compiled: CompiledChain,
+    kept_outside: Vec<Vec<u8>>,
+    pins: Vec<CommitId>,
 }
 
 impl Store {
-    /// Compiles what a chain holds into a bundle, and stores it unless it is a dry run. There is no thread, so nothing
-    /// is recorded: the bundle itself names the commit and everything that was asked for.
+    /// Compiles what a chain holds into a bundle and, unless it is a dry run, stores it with what was decided, in the
+    /// stream of the commit's principal: what is said of a commit is said there.
     pub fn compile_chain(
         &self,
         tip: &CommitId,
@@ -37,28 +60,35 @@ impl Store {
             Some(budget) => ChainStrategy::TokenBudget { tokens: budget.tokens, method: budget.method().into() },
             None => ChainStrategy::Messages,
         };
+        let fresh = || if dry_run { "dry-run".to_owned() } else { self.env.new_id() };
         let provenance = Provenance {
-            run_session_id: run.unwrap_or_else(|| tip.to_string()),
+            run_session_id: run.unwrap_or_else(fresh),
             actor_id: by.actor_id.clone(),
             origin: by.origin.clone(),
         };
-        let (compiled, kept_outside) = self.chain_bundle(tip, &strategy, provenance)?;
-        if !dry_run {
-            let all = kept_outside.into_iter().chain([compiled.bytes.clone()]);
-            let artifacts = all.map(|bytes| self.artifact_of(bytes)).collect::<Result<Vec<NewArtifact>>>()?;
-            self.ledger.append(Batch { artifacts, ..Batch::default() })?;
+        let made = self.chain_bundle(tip, &ChainInputs { strategy: strategy.clone(), pins: None, provenance })?;
+        if dry_run {
+            return Ok(made.compiled);
         }
-        Ok(compiled)
+        let decided_seq = Some(self.record_chain(tip, &strategy, &made)?);
+        Ok(CompiledChain { decided_seq, ..made.compiled })
     }
 
-    fn chain_bundle(
-        &self,
-        tip: &CommitId,
-        strategy: &ChainStrategy,
-        provenance: Provenance,
-    ) -> Result<(CompiledChain, Vec<Vec<u8>>)> {
+    /// Stores a bundle, that it was decided on and that it was compiled. Returns the seq of the decision.
+    fn record_chain(&self, tip: &CommitId, strategy: &ChainStrategy, made: &ChainBundle) -> Result<u64> {
+        let stream = self.show(tip)?.stream;
+        let all = made.kept_outside.iter().chain([&made.compiled.bytes]);
+        let artifacts = all.map(|bytes| self.artifact_of(bytes.clone())).collect::<Result<Vec<NewArtifact>>>()?;
+        let bodies = [decided(tip, strategy, made), contexted(tip, &made.compiled)];
+        let frames = bodies.iter().map(|body| self.frame_of(&stream, body)).collect::<Result<Vec<_>>>()?;
+        let appended = self.ledger.append(Batch { artifacts, frames, ..Batch::default() })?;
+        Ok(appended.frames[0].seq)
+    }
+
+    fn chain_bundle(&self, tip: &CommitId, inputs: &ChainInputs) -> Result<ChainBundle> {
         let generation = self.show(tip)?.link.generation;
-        let entries = self.chain_entries(tip)?;
+        let ChainSaid { entries, pins } = self.chain_said(tip, inputs.pins.as_deref())?;
+        let strategy = &inputs.strategy;
         let (told, candidates) = match strategy {
             ChainStrategy::Messages => whole(entry_items(&entries, usize::MAX)),
             ChainStrategy::TokenBudget { tokens, method } => {
@@ -76,21 +106,85 @@ impl Store {
             schema: BUNDLE_SCHEMA.into(),
             compiler: Compiler { id: COMPILER_ID.into(), strategy: strategy.to_string() },
             source: Source { thread_id: tip.to_string(), from_seq: generation, from_message_id: None },
-            provenance,
+            provenance: inputs.provenance.clone(),
             items,
         };
         let bytes = bundle.to_bytes();
         let artifact = ArtifactId::of(&bytes);
-        Ok((CompiledChain { bundle, bytes, artifact, candidates }, kept_outside))
+        let compiled = CompiledChain { bundle, bytes, artifact, candidates, decided_seq: None };
+        Ok(ChainBundle { compiled, kept_outside, pins })
     }
 
     pub(super) fn audit_chain(&self, artifact: &ArtifactId, bundle: &Bundle, tip: &CommitId) -> Result<Audit> {
-        let strategy = bundle.compiler.strategy.parse();
-        let strategy = strategy.map_err(|()| ThreadError::UnknownStrategy(bundle.compiler.strategy.clone()))?;
-        let (again, _) = self.chain_bundle(tip, &strategy, bundle.provenance.clone())?;
+        let decision = self.chain_decision(tip, &bundle.provenance.run_session_id)?;
+        let strategy = decision.compiler_strategy.parse();
+        let strategy = strategy.map_err(|()| ThreadError::UnknownStrategy(decision.compiler_strategy.clone()))?;
+        let provenance = bundle.provenance.clone();
+        let made = self.chain_bundle(tip, &ChainInputs { strategy, pins: Some(pinned(&decision)), provenance })?;
+        let again = made.compiled;
         let differences = super::audit::differences(bundle, &again.bundle);
         Ok(Audit { bundle: *artifact, recompiled: again.artifact, differences, other_choice: None })
     }
+
+    /// What was decided for a run from a chain.
+    fn chain_decision(&self, tip: &CommitId, run: &str) -> Result<ChainSelectionDecided> {
+        let stream = self.show(tip)?.stream;
+        let unknown = || ThreadError::UnknownRun { thread: stream.to_string(), run: run.to_owned() };
+        let seq = self.seq_of(&stream, &MarkKey::RunDecided(run.to_owned()))?.ok_or_else(unknown)?;
+        match self.frame_at(&stream, seq)?.body {
+            Body::Context(ContextBody::ChainSelectionDecided(decision)) => Ok(decision),
+            _ => Err(unknown().into()),
+        }
+    }
+}
+
+fn decided(tip: &CommitId, strategy: &ChainStrategy, made: &ChainBundle) -> Body {
+    let Bundle { compiler, provenance, .. } = &made.compiled.bundle;
+    let (limits, pins) = match strategy {
+        ChainStrategy::Messages => (json!({}), [].as_slice()),
+        ChainStrategy::TokenBudget { tokens, method } => {
+            let limits = json!({"chain_token_budget_v1_max_tokens": tokens, "chain_token_budget_v1_method": method});
+            // Only a budget could leave them out.
+            (limits, made.pins.as_slice())
+        }
+    };
+    let mut reason = json!({"cause": "chain", "selected": compiler.strategy});
+    if !pins.is_empty() {
+        reason[PINNED] = pins.iter().map(|id| Value::from(id.to_string())).collect();
+    }
+    ChainSelectionDecided {
+        run_session_id: provenance.run_session_id.clone(),
+        commit_id: tip.to_string(),
+        compiler_id: compiler.id.clone(),
+        compiler_strategy: compiler.strategy.clone(),
+        limits: Json::from(limits),
+        reason: Some(Json::from(reason)),
+        actor_id: provenance.actor_id.clone(),
+        origin: provenance.origin.clone(),
+    }
+    .into()
+}
+
+/// The commits that were pinned when it was decided.
+fn pinned(decision: &ChainSelectionDecided) -> Vec<CommitId> {
+    let reason = decision.reason.as_ref().and_then(|reason| serde_json::from_str::<Value>(reason.get()).ok());
+    let pins = reason.and_then(|mut reason| reason[PINNED].take().as_array().cloned()).unwrap_or_default();
+    pins.iter().filter_map(|pin| pin.as_str()?.parse().ok()).collect()
+}
+
+fn contexted(tip: &CommitId, compiled: &CompiledChain) -> Body {
+    let Bundle { compiler, source, provenance, .. } = &compiled.bundle;
+    ChainCompiled {
+        run_session_id: provenance.run_session_id.clone(),
+        commit_id: tip.to_string(),
+        bundle_artifact_id: compiled.artifact.to_hex(),
+        compiler_id: compiler.id.clone(),
+        compiler_strategy: compiler.strategy.clone(),
+        from_seq: source.from_seq,
+        actor_id: provenance.actor_id.clone(),
+        origin: provenance.origin.clone(),
+    }
+    .into()
 }
 
 fn whole(told: Vec<EntryItems>) -> (Vec<EntryItems>, Vec<ContextCandidate>) {

@@ -13,6 +13,8 @@ use super::inputs::{Inputs, is_absent};
 use crate::render::shown_as;
 use crate::{Result, ServiceError, Store};
 
+/// Messages before the window that have a row each, where someone asks.
+const LEFT_OUT_ROWS_MAX: usize = 64;
 /// Ancestors that a lineage goes back over.
 const ANCESTORS_MAX: usize = 64;
 
@@ -219,20 +221,37 @@ impl Composer<'_> {
         self.out.items.extend(items);
     }
 
-    /// One row for the messages before the window, however many they are.
+    /// The messages before the window. Who asks sees each of the nearest; the rest is one row, however many they are.
     fn left_out(&mut self, thread: &StreamId, after: Option<u64>, first: Option<&Turn>) -> Result<()> {
         let Some(before) = first.and_then(|first| first.seq.checked_sub(1)) else { return Ok(()) };
-        let Some(last) = self.store.messages_back(thread, after, before, 1)?.pop() else { return Ok(()) };
-        let from = after.map_or(0, |after| after + 1);
-        let source = format!("{}/{from}-{}", thread.id, last.seq);
-        let reason = "earlier than the last messages".to_owned();
-        self.out.candidates.push(ContextCandidate {
-            included: false,
-            tokens: 0,
-            rule: "recent_messages_v1_limit",
-            source,
-            reason,
-        });
+        let shown = if self.counting.is_some() { LEFT_OUT_ROWS_MAX } else { 0 };
+        let near = self.store.turns_back(thread, after, before, shown)?;
+        let (rule, reason) = ("recent_messages_v1_limit", "earlier than the last messages");
+        let upto = near.first().map_or(Some(before), |turn| turn.seq.checked_sub(1));
+        self.far_out(thread, after, upto, (rule, reason))?;
+        for turn in &near {
+            let items = turn_items(turn, &self.inputs.roles);
+            let tokens = items.iter().map(|item| self.tokens(&say(item, &Shown::Nothing).content)).sum();
+            let (source, reason) = (format!("{}/{}", thread.id, turn.seq), reason.to_owned());
+            self.out.candidates.push(ContextCandidate { included: false, tokens, rule, source, reason });
+        }
+        Ok(())
+    }
+
+    /// One row for all messages up to a seq, if there are any.
+    pub(super) fn far_out(
+        &mut self,
+        thread: &StreamId,
+        after: Option<u64>,
+        upto: Option<u64>,
+        (rule, reason): (&'static str, &str),
+    ) -> Result<()> {
+        let last = upto.map(|upto| self.store.messages_back(thread, after, upto, 1)).transpose()?;
+        if let Some(last) = last.and_then(|mut last| last.pop()) {
+            let source = format!("{}/{}-{}", thread.id, after.map_or(0, |after| after + 1), last.seq);
+            let (included, tokens, reason) = (false, 0, reason.to_owned());
+            self.out.candidates.push(ContextCandidate { included, tokens, rule, source, reason });
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What a thread compiles to: the seed's strategies byte for byte, and ours by what they promise.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -227,7 +228,7 @@ fn a_summary_that_is_lost_is_a_reset_and_strictly_a_failure() {
     assert!(reset.reference.as_ref().unwrap().get().contains(&lost.to_hex()));
     let explained = lab.dry(&thread, None);
     let out: Vec<_> = explained.candidates.iter().filter(|it| !it.included).map(|it| it.reason.as_str()).collect();
-    assert_eq!(out, ["summary_artifact_unavailable", "earlier than the last messages"]);
+    assert_eq!((out[0], &out[1..]), ("summary_artifact_unavailable", &["earlier than the last messages"; 16][..]));
     let strict = Compile { strict: true, ..Compile::default() };
     let error = lab.store.compile(&thread, &strict, &by()).unwrap_err();
     assert!(error.to_string().contains(&lost.to_string()), "{error}");
@@ -369,12 +370,23 @@ fn those_who_compile_and_post_at_once_keep_order() {
             });
         }
     });
+    // What was said of each run, in order.
+    let mut runs: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for seq in 0..=lab.store.thread_head(&thread).unwrap() {
-        if let ContinuityBody::ContextCompiled(compiled) = lab.store.said_at(&thread, seq).unwrap() {
-            let audit = lab.store.audit(&compiled.bundle_artifact_id.parse().unwrap()).unwrap();
-            assert!(audit.differences.is_empty(), "{seq}: {:?}", audit.differences);
+        match lab.store.said_at(&thread, seq).unwrap() {
+            ContinuityBody::RunSpawned(run) => runs.entry(run.run_session_id).or_default().push("spawned"),
+            ContinuityBody::SelectionDecided(run) => runs.entry(run.run_session_id).or_default().push("decided"),
+            ContinuityBody::ContextCompiled(run) => {
+                let audit = lab.store.audit(&run.bundle_artifact_id.parse().unwrap()).unwrap();
+                assert!(audit.differences.is_empty(), "{seq}: {:?}", audit.differences);
+                runs.entry(run.run_session_id).or_default().push("compiled");
+            }
+            _ => {}
         }
     }
+    let compiled = runs.values().filter(|said| said.contains(&"compiled")).collect::<Vec<_>>();
+    assert_eq!(compiled.len(), 6 * 5, "each has a run of its own");
+    assert!(compiled.iter().all(|said| **said == ["spawned", "decided", "compiled"]), "{runs:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use enjamb_core::compile::{
     Checkpoint, Fit, Item, RECENT_MESSAGES_LIMIT, Shown, Turn, fit, say, summary_item, turn_items,
 };
-use enjamb_core::frame::{Body, ContinuityBody};
-use enjamb_core::{RawFrame, StreamId, limits};
+use enjamb_core::frame::{Body, ContinuityBody, Frame};
+use enjamb_core::{StreamId, limits};
 use enjamb_ledger::{Ledger, NewArtifact};
 
 use super::Budget;
@@ -14,6 +14,8 @@ use crate::render::SHOWN_BYTES_MAX;
 use crate::timeline::MessageAt;
 use crate::{Result, ThreadError};
 
+/// The bound that decides.
+const RULE: &str = "token_budget_v1_max_tokens";
 /// Of a budget, what one text may take before it is kept outside and referred to.
 const LARGE_PART: u64 = 4;
 
@@ -39,6 +41,8 @@ impl Composer<'_> {
             self.say(turn_items(&quiet, &self.inputs.roles), thread, pin.seq, "pinned", "pins are always in");
         }
         for out in &packed[taken..] {
+            let upto = out.turn.seq.checked_sub(1);
+            self.far_out(thread, after, upto, (RULE, "earlier than the first that does not fit"))?;
             self.out.candidates.push(out.candidate(thread, false));
         }
         packed.into_iter().take(taken).rev().chain([anchored]).for_each(|packed| self.pack(thread, packed));
@@ -147,8 +151,7 @@ impl Composer<'_> {
         let count = next.min(from_seq + 1).saturating_sub(turn.seq + 1).min(limits::PAGE_ROWS_MAX as u64);
         let mut effects = Vec::new();
         for frame in self.store.ledger.frames(thread, turn.seq + 1, count as usize)? {
-            if let Body::Continuity(ContinuityBody::ToolSideEffects(done)) = RawFrame::parse(frame.json)?.decode()?.body
-            {
+            if let Body::Continuity(ContinuityBody::ToolSideEffects(done)) = Frame::parse(&frame.json)?.body {
                 effects.push(Item::ToolSideEffectRef {
                     run_session_id: done.run_session_id,
                     tool_id: done.tool_id,
@@ -181,12 +184,6 @@ impl Packed {
     fn candidate(&self, thread: &StreamId, included: bool) -> ContextCandidate {
         let reason = if included { "fits the budget" } else { "does not fit the budget" };
         let source = format!("{}/{}", thread.id, self.turn.seq);
-        ContextCandidate {
-            included,
-            tokens: self.tokens,
-            rule: "token_budget_v1_max_tokens",
-            source,
-            reason: reason.to_owned(),
-        }
+        ContextCandidate { included, tokens: self.tokens, rule: RULE, source, reason: reason.to_owned() }
     }
 }

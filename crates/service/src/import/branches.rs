@@ -12,8 +12,12 @@ use super::window::Record;
 #[derive(Default)]
 pub(super) struct Branches {
     commits: Vec<CommitId>,
-    /// By the first half of the digest of a record's id.
-    owners: HashMap<u64, usize>,
+    /// What each of them followed.
+    parents: Vec<Option<CommitId>>,
+    /// By the first half of the digest of a record's id: which of them holds it, and whether nothing stands before it.
+    owners: HashMap<u64, (usize, bool)>,
+    /// The last commit that holds any. What a runtime notes between turns has no place in the conversation.
+    last_owner: usize,
     /// What each turn of this read followed, where it was not rolled back.
     pub turns: Vec<Option<CommitId>>,
     /// Commits before this one were compacted; what a compaction carried over does not go back to them.
@@ -27,9 +31,8 @@ impl Branches {
         if first.role != Role::User || first.synthetic {
             return None;
         }
-        let owner = *self.owners.get(&short(first.parent_id.as_deref()?))?;
-        let is_last = owner + 1 == self.commits.len();
-        (!is_last && owner >= self.reset).then(|| self.commits[owner])
+        let (owner, _) = *self.owners.get(&short(first.parent_id.as_deref()?))?;
+        (owner != self.last_owner && owner >= self.reset).then(|| self.commits[owner])
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
@@ -44,19 +47,37 @@ impl Branches {
         before
     }
 
+    /// What follows when a record says that a message is taken back with all after it: whatever the commit followed that
+    /// begins with it. Where one holds more than that, the record itself tells what is left of it.
+    pub(super) fn rewound(&self, conversation: &Conversation) -> Option<Option<CommitId>> {
+        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
+        let told = verbatims.rev().find_map(rewound_to)?;
+        let (owner, is_first) = *self.owners.get(&short(&told))?;
+        is_first.then(|| self.parents[owner])
+    }
+
     /// What is committed next replaces all that came before.
     pub(super) fn compacted(&mut self) {
         self.reset = self.commits.len();
     }
 
-    pub(super) fn learn(&mut self, tip: CommitId, records: &[Record], kind: CommitKind) {
+    pub(super) fn learn(&mut self, tip: CommitId, parent: Option<CommitId>, records: &[Record], kind: CommitKind) {
         if kind.begins() {
             self.compacted();
         }
         let owner = self.commits.len();
         self.commits.push(tip);
-        let ids = records.iter().filter_map(|record| record.uuid.as_deref());
-        self.owners.extend(ids.map(|id| (short(id), owner)));
+        self.parents.push(parent);
+        for (at, record) in records.iter().enumerate() {
+            if let Some(id) = record.uuid.as_deref() {
+                self.owners.insert(short(id), (owner, at == 0));
+                self.last_owner = owner;
+            }
+        }
+    }
+
+    pub(super) fn last(&self) -> Option<CommitId> {
+        self.commits.last().copied()
     }
 }
 
@@ -66,6 +87,13 @@ fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
     let is_it = verbatim.kind == "event_msg/thread_rolled_back";
     let record: serde_json::Value = is_it.then(|| serde_json::from_str(json.get()).ok())??;
     record["payload"]["num_turns"].as_u64()
+}
+
+/// The message that a record of Gemini CLI takes back.
+fn rewound_to(verbatim: &Verbatim) -> Option<String> {
+    let Raw::Json(json) = &verbatim.content else { return None };
+    let record: serde_json::Value = (verbatim.kind == "$rewindTo").then(|| serde_json::from_str(json.get()).ok())??;
+    record["$rewindTo"].as_str().map(str::to_owned)
 }
 
 fn short(id: &str) -> u64 {

@@ -43,7 +43,7 @@ pub(super) struct Delta<'c> {
 }
 
 const FACTS: [&str; 4] = [attribute::CWD, attribute::GIT_BRANCH, attribute::REPOSITORY, attribute::VERSION];
-const PARENT_SESSION: &str = "parent_session";
+const PARENT_SESSION: &str = attribute::PARENT_SESSION;
 
 impl Origin {
     /// Learns from entries what holds for them and for those that follow.
@@ -58,6 +58,9 @@ impl Origin {
                 self.facts.insert("model", model.clone());
             }
             self.learn_session(entry.attribute(attribute::SESSION_ID));
+            if let Some(parent) = entry.attribute(PARENT_SESSION) {
+                self.facts.insert(PARENT_SESSION, parent.to_owned());
+            }
         }
         if let Some((_, last)) = conversation.time_span() {
             self.at = Some(last);
@@ -137,6 +140,9 @@ impl Origin {
                 "cache_read": usage.cache_read_tokens, "cache_write": usage.cache_write_tokens,
             });
         }
+        if let Some(cost) = delta.conversation.and_then(cost) {
+            value["cost"] = cost.into();
+        }
         value.into()
     }
 }
@@ -162,6 +168,12 @@ fn usage(conversation: &Conversation) -> Option<Usage> {
         cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
         provisional: a.provisional || b.provisional,
     })
+}
+
+/// What all replies of a piece cost, where their runtime says so.
+fn cost(conversation: &Conversation) -> Option<f64> {
+    let told = conversation.entries.iter().filter_map(|entry| entry.attribute(attribute::COST)?.parse::<f64>().ok());
+    told.reduce(|a, b| a + b).filter(|cost| cost.is_finite())
 }
 
 /// The first line of what was asked, if it is not too long.

@@ -94,7 +94,7 @@ fn starts(reading: &Reading, ends: &[usize]) -> Vec<(usize, Start)> {
 fn is_compaction(entry: &Entry) -> bool {
     entry.blocks.iter().any(|block| match block {
         Block::Compaction { .. } => true,
-        Block::Verbatim(verbatim) => verbatim.kind == "system/compact_boundary",
+        Block::Verbatim(verbatim) => matches!(verbatim.kind.as_str(), "system/compact_boundary" | "part/compaction"),
         _ => false,
     })
 }

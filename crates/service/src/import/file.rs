@@ -15,8 +15,8 @@ use tempfile::TempPath;
 use super::branches::Branches;
 use super::commit::{Delta, Origin};
 use super::cut::{Piece, pieces};
-use super::glance::glance;
 use super::group::Group;
+use super::growth::Known;
 use super::source::{KnownPart, SourceState, failed, seek};
 use super::window::{self, Record, Understood, Window};
 use super::{ImportIssue, SourceFile};
@@ -31,24 +31,30 @@ pub(super) struct FileImport {
     pub stream: StreamId,
     /// The seq that its next frame must get: nobody else has read it in between.
     seq: u64,
-    origin: Origin,
+    pub origin: Origin,
     pub window_bytes: usize,
     /// Where this read began.
     pub from: u64,
     pub offset: u64,
     lines: u64,
-    tip: Option<CommitId>,
+    pub tip: Option<CommitId>,
     branches: Branches,
-    parts: Vec<SourcePart>,
+    pub parts: Vec<SourcePart>,
     records: BTreeMap<String, u64>,
     /// Records of all reads since the import began.
     pub counted: BTreeMap<String, u64>,
     pub issues: Vec<ImportIssue>,
-    problems: u64,
+    pub problems: u64,
     /// What was read before is no longer what the file holds.
     pub rewritten: bool,
     /// The last parts that are stored, until it was looked at which records they hold.
     pub recall: Vec<KnownPart>,
+    /// What was told of a document before, commit by commit.
+    pub told: Vec<(CommitId, Vec<Known>)>,
+    /// Files that the session is kept in, to be given back as they are.
+    pub beside: Vec<SourceFile>,
+    /// It is not a file itself, but told in files, which are counted.
+    pub in_files: bool,
     /// The file is only there to be read, and goes with this.
     pub held: Option<TempPath>,
 }
@@ -91,6 +97,9 @@ impl FileImport {
             problems: 0,
             rewritten,
             recall: Vec::new(),
+            told: Vec::new(),
+            beside: Vec::new(),
+            in_files: false,
             held: None,
         }
     }
@@ -115,13 +124,12 @@ impl FileImport {
         }
     }
 
-    fn lines(&mut self, bytes: Vec<u8>, at_end: bool, group: &mut Group<'_>) -> Result<()> {
+    pub(super) fn lines(&mut self, bytes: Vec<u8>, at_end: bool, group: &mut Group<'_>) -> Result<()> {
         let understood =
             enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, &bytes));
         let Some(understood) = understood else {
             self.lines += count_lines(&bytes);
-            let glance = self.glance_at(&bytes);
-            let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Delta, "explicit", group)?;
+            let is_new = self.take(&bytes, None, CommitKind::Delta, "explicit", group)?;
             let whole = 0..bytes.len();
             return group.within(bytes, if is_new { vec![whole] } else { Vec::new() });
         };
@@ -156,21 +164,23 @@ impl FileImport {
             self.branches.turns.push(self.tip);
         }
         self.origin.learn(&conversation);
+        let parent = self.tip;
         let is_new = self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
         for record in records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
         if let Some(tip) = self.tip {
-            self.branches.learn(tip, records, kind);
+            self.branches.learn(tip, parent, records, kind);
         }
-        if let Some(before) = self.branches.rolled_back(&conversation) {
+        let rewound = self.branches.rewound(&conversation);
+        if let Some(before) = self.branches.rolled_back(&conversation).or(rewound) {
             self.tip = before;
         }
         Ok(is_new)
     }
 
     /// Makes a commit of bytes in memory; whether they are new.
-    fn take(
+    pub(super) fn take(
         &mut self,
         bytes: &[u8],
         conversation: Option<&Conversation>,
@@ -187,7 +197,7 @@ impl FileImport {
         Ok(is_new)
     }
 
-    fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
+    pub(super) fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
         self.parts.push(SourcePart {
             commit_id: id.to_string(),
             artifact_id: artifact.to_hex(),
@@ -218,38 +228,7 @@ impl FileImport {
         Ok(())
     }
 
-    /// A file that its runtime writes anew each time: all of it is one commit, which stands for those before.
-    fn document(&mut self, file: &mut File, group: &mut Group<'_>) -> Result<Step> {
-        let path = &self.file.path;
-        seek(file, path, 0)?;
-        let mut rest = file.take(self.file.size);
-        if self.file.size > self.window_bytes as u64 {
-            let (artifact, bytes) = group.stream(&mut rest)?;
-            self.streamed(artifact, bytes, CommitKind::Snapshot, "explicit", group)?;
-            return Ok(Step::Finished);
-        }
-        let mut bytes = Vec::new();
-        rest.read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
-        if (bytes.len() as u64) < self.file.size {
-            return Err(failed(path, std::io::ErrorKind::UnexpectedEof.into()));
-        }
-        let glance = self.glance_at(&bytes);
-        let is_new = self.take(&bytes, glance.as_ref(), CommitKind::Snapshot, "explicit", group)?;
-        let whole = 0..bytes.len();
-        group.within(bytes, if is_new { vec![whole] } else { Vec::new() })?;
-        Ok(Step::Finished)
-    }
-
-    /// Learns what can be told of bytes that no format reads. A file that names no session is called after itself.
-    fn glance_at(&mut self, bytes: &[u8]) -> Option<Conversation> {
-        let glance = glance(self.file.runtime, bytes);
-        glance.iter().for_each(|conversation| self.origin.learn(conversation));
-        let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
-        self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
-        glance
-    }
-
-    fn streamed(
+    pub(super) fn streamed(
         &mut self,
         artifact: ArtifactId,
         bytes: u64,
@@ -329,7 +308,7 @@ impl FileImport {
 
     /// Lets what goes back to a commit that is stored already be told from what follows the last.
     pub(super) fn remember(&mut self, commit: CommitId, records: &[Record]) {
-        self.branches.learn(commit, records, CommitKind::Delta);
+        self.branches.learn(commit, self.branches.last(), records, CommitKind::Delta);
     }
 }
 

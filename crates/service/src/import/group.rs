@@ -73,6 +73,11 @@ impl<'g> Group<'g> {
         self.frame(stream, made.body.into(), None)?;
         self.commits.insert(made.id);
         self.made += 1;
+        self.wants(artifact)
+    }
+
+    /// Whether an artifact's bytes are for the caller to add.
+    pub(super) fn wants(&mut self, artifact: ArtifactId) -> Result<bool> {
         let is_here = self.store.ledger.artifact(&artifact)?.is_some();
         if is_here {
             self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });

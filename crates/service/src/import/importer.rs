@@ -5,15 +5,23 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::sync::atomic::AtomicU64;
 
-use enjamb_core::limits;
+use enjamb_core::chain::Stop;
 use enjamb_core::order::Rule;
+use enjamb_core::{Timestamp, limits};
+use enjamb_formats::Format;
 use enjamb_ledger::{Batch, Ledger, LedgerError, SegmentRecord};
 
 use super::commit::Origin;
+use super::database::{self, Database};
+use super::document::known_lines;
 use super::file::{FileImport, Step};
 use super::group::{Group, Sink};
+use super::growth::{Sequence, growth};
 use super::source::{KnownPart, failed};
-use super::{ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, segment, window};
+use super::things::{self, Keeping, Session};
+use super::{
+    DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, segment, window,
+};
 use crate::{Result, ServiceError, Store};
 
 /// Groups that are begun again because someone else imported the same file meanwhile.
@@ -36,6 +44,8 @@ enum Waiting {
     Begun(Box<FileImport>),
     /// Compressed: what it holds is looked at when its turn comes, one at a time.
     Packed(SourceFile),
+    /// Sessions that are not files: they are looked at one at a time as well.
+    Kept(Keeping),
 }
 
 impl Waiting {
@@ -44,15 +54,17 @@ impl Waiting {
             Self::Begun(import) => import.file.size - import.offset,
             // What it holds may be large whatever its size, so it never counts as little.
             Self::Packed(file) => packed::estimate(file).max(limits::ARTIFACT_INLINE_BYTES_MAX as u64 + 1),
+            Self::Kept(keeping) => keeping.bytes_left(),
         }
     }
 
-    /// The file that was found, to be begun anew. What was unpacked comes again with what it was unpacked from.
-    fn found(&self) -> Option<SourceFile> {
+    /// The files that were found, to be begun anew. What was unpacked comes again with what it was unpacked from.
+    fn found(&self) -> Vec<SourceFile> {
         match self {
-            Self::Begun(import) if import.held.is_some() => None,
-            Self::Begun(import) => Some(import.file.clone()),
-            Self::Packed(file) => Some(file.clone()),
+            Self::Begun(import) if import.held.is_some() => import.beside.clone(),
+            Self::Begun(import) => vec![import.file.clone()],
+            Self::Packed(file) => vec![file.clone()],
+            Self::Kept(keeping) => keeping.found(),
         }
     }
 }
@@ -63,7 +75,39 @@ impl<'s, 'p> Importer<'s, 'p> {
         Self { store, options, waiting, report, done: 0, total: 0, progress }
     }
 
-    pub(super) fn queue(&mut self, file: SourceFile) -> Result<()> {
+    /// Queues files in their order. Those in which opencode keeps the things of a session come together.
+    pub(super) fn queue_all(&mut self, files: Vec<SourceFile>) -> Result<()> {
+        let (files, storages) = things::gather(files);
+        for file in files {
+            self.queue(file)?;
+        }
+        let mut changed = VecDeque::new();
+        for session in storages {
+            let mut known = 0;
+            for file in &session.files {
+                known += u64::from(self.store.is_imported(file)?);
+            }
+            if known == session.files.len() as u64 {
+                self.report.unchanged += known;
+            } else {
+                changed.push_back(session);
+            }
+        }
+        if !changed.is_empty() {
+            self.queue_kept(Keeping::Storage(changed));
+        }
+        Ok(())
+    }
+
+    fn queue_kept(&mut self, keeping: Keeping) {
+        self.total += keeping.bytes_left();
+        self.waiting.push_back(Waiting::Kept(keeping));
+    }
+
+    fn queue(&mut self, file: SourceFile) -> Result<()> {
+        if file.is_database() {
+            return self.queue_database(file);
+        }
         if self.store.is_imported(&file)? {
             self.report.unchanged += 1;
             return Ok(());
@@ -95,6 +139,118 @@ impl<'s, 'p> Importer<'s, 'p> {
             Err(error) => return Err(error),
         }
         Ok(None)
+    }
+
+    fn queue_database(&mut self, mut file: SourceFile) -> Result<()> {
+        file.modified = database::last_modified(&file);
+        let last = self.store.last_read(&super::source::stream_of(&path_text(&file.path)))?;
+        if last.is_some_and(|last| {
+            last.modified_us.is_some() && last.modified_us == file.modified.map(Timestamp::as_micros)
+        }) {
+            self.report.unchanged += 1;
+            return Ok(());
+        }
+        match Database::open(&file, &self.store.dir().join("segments")) {
+            Ok(database) => self.queue_kept(Keeping::Database(database)),
+            Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Puts the next session before those that follow it.
+    fn next_session(&mut self, mut keeping: Keeping, group: &mut Group<'_>) -> Result<()> {
+        let session = match keeping.next() {
+            Err(ServiceError::File { path, source }) => {
+                self.report.failed.push((path, source.to_string()));
+                return Ok(());
+            }
+            other => other?,
+        };
+        let Some(session) = session else { return self.finish_kept(&keeping, group) };
+        let bytes = keeping.bytes_left();
+        self.waiting.push_front(Waiting::Kept(keeping));
+        if self.store.is_told(&session)? {
+            self.report.unchanged += 1;
+            return Ok(());
+        }
+        if let Some(import) = self.session(session)? {
+            self.total = self.total.max(self.done + bytes + import.file.size - import.offset);
+            self.waiting.push_front(Waiting::Begun(Box::new(import)));
+        }
+        Ok(())
+    }
+
+    /// A session as a file of lines, of which those are new that were not told.
+    fn session(&mut self, session: Session) -> Result<Option<FileImport>> {
+        let format = enjamb_formats::by_id(Runtime::OpenCode.format())
+            .ok_or_else(|| ServiceError::UnknownFormat(Runtime::OpenCode.format().to_owned()))?;
+        let path = path_text(&session.path);
+        let state = self.store.source(&path)?.unwrap_or_default();
+        let mut told = Vec::new();
+        for part in &state.parts {
+            told.push(known_lines(format, &self.store.get_small(&part.artifact)?));
+        }
+        let growth = growth(&told, &known_lines(format, session.text().as_bytes()), Sequence::Free);
+        if growth.lines.is_empty() && growth.kept == told.len() && session.files.is_empty() {
+            self.report.unchanged += 1;
+            return Ok(None);
+        }
+        let from: u64 = state.parts[..growth.kept].iter().map(|part| part.bytes).sum();
+        let lines = told[..growth.kept].iter().map(Vec::len).sum::<usize>() as u64;
+        let (file, held) = session.written(from, &growth.lines, &self.store.dir().join("segments"))?;
+        let mut origin = self.origin(&file, path, Some(session.id.clone()));
+        if let Some(last) = growth.kept.checked_sub(1) {
+            origin.recall(&self.store.show(&state.parts[last].commit)?);
+        }
+        let mut import = FileImport::new(file, origin, Some(&state), from, lines, growth.kept);
+        import.window_bytes = self.options.bounds.window_bytes;
+        import.in_files = !session.files.is_empty();
+        (import.held, import.beside) = (Some(held), session.files);
+        Ok(Some(import))
+    }
+
+    /// Says that a database was read as it is now. Its bytes are not kept: it is its sessions that are.
+    fn finish_kept(&mut self, keeping: &Keeping, group: &mut Group<'_>) -> Result<()> {
+        let Keeping::Database(Database { file, .. }) = keeping else { return Ok(()) };
+        let mut file = file.clone();
+        // What was written meanwhile was not read.
+        if database::last_modified(&found_now(&file)) != file.modified {
+            return Ok(());
+        }
+        let path = path_text(&file.path);
+        let state = self.store.source(&path)?;
+        file.size = 0;
+        let mut origin = self.origin(&file, path, None);
+        origin.format = DATABASE_FORMAT;
+        let mut import = FileImport::new(file, origin, state.as_ref(), 0, 0, 0);
+        import.tell(true, self.store, group, &self.options.by)
+    }
+
+    /// Keeps the files of a session as they are.
+    fn keep_beside(&mut self, import: &mut FileImport, group: &mut Group<'_>) -> Result<()> {
+        let Some(tip) = import.tip else { return Ok(()) };
+        for file in std::mem::take(&mut import.beside) {
+            if self.store.is_imported(&file)? {
+                self.report.unchanged += 1;
+                continue;
+            }
+            let path = path_text(&file.path);
+            let state = self.store.source(&path)?;
+            // The session is found by its id; its files are not.
+            let origin = self.origin(&file, path, None);
+            let mut kept = FileImport::new(file, origin, state.as_ref(), 0, 0, 0);
+            kept.rewritten = false;
+            match kept.whole(tip, group) {
+                Err(ServiceError::File { path, source }) => self.report.failed.push((path, source.to_string())),
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    kept.tell(true, self.store, group, &self.options.by)?;
+                    self.report.add(kept);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Puts what a compressed file holds before the file itself: once the file is told of, so is what it holds.
@@ -144,7 +300,7 @@ impl<'s, 'p> Importer<'s, 'p> {
             origin.recall(&self.store.show(&last.commit)?);
         }
         let mut import = FileImport::new(found, origin, Some(&state), from, lines, parts);
-        import.rewritten = !is_all;
+        import.rewritten = !is_all && !is_document;
         import.recall = last_parts(&state.parts[..parts]);
         Ok(Some(import))
     }
@@ -170,6 +326,9 @@ impl<'s, 'p> Importer<'s, 'p> {
     /// Reads which records the last commits hold, so that a prompt that goes back to one of them is a branch from it.
     fn remember(&self, import: &mut FileImport) -> Result<()> {
         let Some(format) = enjamb_formats::by_id(import.file.format()) else { return Ok(()) };
+        if import.file.is_document() {
+            return self.remember_document(import, format);
+        }
         for part in std::mem::take(&mut import.recall) {
             let stored = self.store.get_small(&part.artifact)?;
             if let Ok(items) = format.framing().items(&stored) {
@@ -179,15 +338,31 @@ impl<'s, 'p> Importer<'s, 'p> {
         Ok(())
     }
 
+    /// Reads what was told of a document, so that only what is new is told.
+    fn remember_document(&self, import: &mut FileImport, format: &dyn Format) -> Result<()> {
+        import.recall.clear();
+        let Some(tip) = import.tip.filter(|_| import.told.is_empty()) else { return Ok(()) };
+        let Some(parts) = self.store.ledger.parts(&tip, &Stop::Root, limits::CHAIN_COMMITS_MAX)? else { return Ok(()) };
+        for part in parts.iter().rev().filter(|part| *part.format == *format.id()) {
+            let mut delta = Vec::new();
+            self.store.ledger.read_parts(std::slice::from_ref(part), &mut |_, bytes| {
+                delta.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            import.told.push((part.link.id, known_lines(format, &delta)));
+        }
+        Ok(())
+    }
+
     pub(super) fn run(&mut self) -> Result<()> {
         let mut retries = 0;
         while !self.waiting.is_empty() {
-            let taken: Vec<SourceFile> = self.waiting.iter().filter_map(Waiting::found).collect();
+            let taken: Vec<SourceFile> = self.waiting.iter().flat_map(Waiting::found).collect();
             match self.store_group() {
                 Err(error) if is_race(&error) && retries < RETRIES_MAX => {
                     retries += 1;
                     self.waiting.clear();
-                    taken.into_iter().try_for_each(|file| self.queue(file))?;
+                    self.queue_all(taken)?;
                 }
                 other => other?,
             }
@@ -265,6 +440,10 @@ impl<'s, 'p> Importer<'s, 'p> {
                     self.unpack(file)?;
                     continue;
                 }
+                Some(Waiting::Kept(keeping)) => {
+                    self.next_session(keeping, &mut group)?;
+                    continue;
+                }
             };
             self.remember(&mut import)?;
             let before = import.offset;
@@ -284,6 +463,7 @@ impl<'s, 'p> Importer<'s, 'p> {
                 }
                 Ok(Step::Finished) => {
                     import.tell(true, self.store, &mut group, &self.options.by)?;
+                    self.keep_beside(&mut import, &mut group)?;
                     finished.push(*import);
                 }
             }
@@ -306,6 +486,11 @@ struct Filled {
     known: u64,
     /// Files that are read to their end.
     finished: Vec<FileImport>,
+}
+
+/// The file as it is by now.
+fn found_now(file: &SourceFile) -> SourceFile {
+    super::places::found_at(&file.path, file.runtime).unwrap_or_else(|| file.clone())
 }
 
 /// The last parts that are worth looking at.

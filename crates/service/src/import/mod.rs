@@ -8,28 +8,35 @@
 mod branches;
 mod commit;
 mod cut;
+mod database;
+mod document;
 mod file;
-mod glance;
 mod group;
+mod growth;
 mod importer;
 mod packed;
 mod places;
 mod segment;
 mod source;
+mod things;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Timestamp;
 
 pub use places::{Place, Runtime, SourceFile, arrange, files_in, known_places};
+pub(crate) use places::{named_files, transcript_at};
 pub(crate) use source::stream_of;
 pub use source::{KnownPart, SourceState};
 
 use self::file::FileImport;
 use self::importer::Importer;
 use crate::{Actor, Result, Store};
+
+/// What the frame of a database says it is in: its sessions are sources of their own.
+pub(crate) const DATABASE_FORMAT: &str = "opencode-db";
 
 /// How to import.
 #[derive(Clone, Debug)]
@@ -97,9 +104,10 @@ impl Store {
         progress: &mut ImportProgress<'_>,
     ) -> Result<Imported> {
         let mut importer = Importer::new(self, options, progress);
-        for file in files {
-            importer.queue(file)?;
-        }
+        // A file that is named twice is read once.
+        let mut queued = HashSet::new();
+        let files = files.into_iter().filter(|file| queued.insert(file.path.clone())).collect();
+        importer.queue_all(files)?;
         importer.run()?;
         Ok(importer.report)
     }
@@ -115,11 +123,22 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Whether a session was told as it is now, as far as can be told from when it last changed.
+    fn is_told(&self, session: &things::Session) -> Result<bool> {
+        let Some(modified) = session.modified.filter(|_| session.files.is_empty()) else { return Ok(false) };
+        let last = self.last_read(&source::stream_of(&path_text(&session.path)))?;
+        Ok(last.is_some_and(|last| last.modified_us == Some(modified.as_micros())))
+    }
+}
+
 impl Imported {
     fn add(&mut self, import: FileImport) {
-        self.files += 1;
+        if !import.in_files {
+            self.files += 1;
+            *self.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
+        }
         self.rewritten += u64::from(import.rewritten);
-        *self.by_runtime.entry(import.file.runtime.as_str()).or_default() += 1;
         self.issues.extend(import.issues);
         for (kind, count) in import.counted {
             *self.records.entry(kind).or_default() += count;

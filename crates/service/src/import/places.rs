@@ -33,9 +33,9 @@ impl Runtime {
         match self {
             Self::ClaudeCode => "claude-code-v1",
             Self::Codex => "codex-v1",
-            Self::Gemini => "gemini-cli-v1",
+            Self::Gemini => "gemini-v1",
             Self::OpenCode => "opencode-v1",
-            Self::Other => "unknown-v1",
+            Self::Other => "generic-v1",
         }
     }
 
@@ -71,7 +71,7 @@ impl SourceFile {
     /// What its commits say they are in.
     pub fn format(&self) -> &'static str {
         match self.runtime {
-            Runtime::ClaudeCode | Runtime::Codex if self.is_document() => "document-v1",
+            Runtime::ClaudeCode | Runtime::Codex | Runtime::Other if self.is_document() => "document-v1",
             runtime => runtime.format(),
         }
     }
@@ -79,6 +79,13 @@ impl SourceFile {
     /// Whether its runtime writes the whole file anew each time, so that no part of it stays what it was.
     pub fn is_document(&self) -> bool {
         self.path.extension().is_none_or(|extension| extension != "jsonl")
+    }
+}
+
+impl SourceFile {
+    /// Whether it holds sessions in tables.
+    pub fn is_database(&self) -> bool {
+        self.runtime == Runtime::OpenCode && self.path.extension().is_some_and(|extension| extension == "db")
     }
 }
 
@@ -115,14 +122,17 @@ pub fn known_places(home: &Path, variable: &dyn Fn(&str) -> Option<PathBuf>) -> 
     let claude = variable("CLAUDE_CONFIG_DIR").unwrap_or_else(|| home.join(".claude"));
     let codex = variable("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
     let shared = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+    let database = variable("OPENCODE_DB").map(|path| shared.join("opencode").join(path));
     [
         (Runtime::ClaudeCode, claude.join("projects")),
         (Runtime::Codex, codex.join("sessions")),
         (Runtime::Codex, codex.join("archived_sessions")),
         (Runtime::Gemini, home.join(".gemini/tmp")),
         (Runtime::OpenCode, shared.join("opencode/storage")),
+        (Runtime::OpenCode, shared.join("opencode")),
     ]
     .into_iter()
+    .chain(database.map(|path| (Runtime::OpenCode, path)))
     .map(|(runtime, dir)| Place { runtime, dir })
     .collect()
 }
@@ -131,6 +141,9 @@ impl Place {
     /// The transcripts of this place, in the order of their paths.
     pub fn files(&self) -> Vec<SourceFile> {
         let mut found = Vec::new();
+        if self.runtime == Runtime::OpenCode && !self.dir.ends_with("storage") {
+            return databases(&self.dir);
+        }
         walk(&self.dir, &mut |path, meta| {
             if is_transcript(self.runtime, path) {
                 found.push(found_file(path, self.runtime, meta));
@@ -138,6 +151,20 @@ impl Place {
         });
         found
     }
+}
+
+/// The databases in a directory, or the one that it is. What else lies there may be large, and is not looked at.
+fn databases(dir: &Path) -> Vec<SourceFile> {
+    let entries = fs::read_dir(dir).map(|entries| entries.flatten().map(|entry| entry.path()).collect());
+    let mut paths: Vec<PathBuf> = entries.unwrap_or_else(|_| vec![dir.to_owned()]);
+    paths.retain(|path| is_database(path) || path == dir);
+    paths.sort();
+    paths.iter().filter_map(|path| found_at(path, Runtime::OpenCode)).collect()
+}
+
+fn is_database(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("opencode") && name.ends_with(".db")
 }
 
 /// The transcripts that a path names: itself, or all that lie in it. Whose they are is told from how they begin.
@@ -155,10 +182,40 @@ pub fn files_in(path: &Path) -> std::io::Result<Vec<SourceFile>> {
     Ok(found)
 }
 
+/// A transcript that an event names, and what its runtime keeps beside it. Nothing, where it is not there yet or is no
+/// transcript by its name.
+pub(crate) fn named_files(runtime: Runtime, path: &Path) -> Vec<SourceFile> {
+    let mut found: Vec<_> = transcript_at(runtime, path).into_iter().collect();
+    if runtime == Runtime::ClaudeCode && path.extension().is_some_and(|extension| extension == "jsonl") {
+        found.extend(Place { runtime, dir: path.with_extension("") }.files());
+    }
+    found
+}
+
+/// The file at a path, if it is there and a transcript by its name.
+pub(crate) fn transcript_at(runtime: Runtime, path: &Path) -> Option<SourceFile> {
+    let is_named_so = path.is_absolute() && is_transcript(runtime, path);
+    let meta = fs::metadata(path).ok().filter(|meta| is_named_so && meta.is_file())?;
+    Some(found_file(path, runtime, &meta))
+}
+
 fn found_file(path: &Path, runtime: Runtime, meta: &fs::Metadata) -> SourceFile {
     let modified = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     let modified = modified.map(|since| Timestamp::from_micros(since.as_micros() as i64));
     SourceFile { path: path.to_owned(), runtime, size: meta.len(), modified }
+}
+
+/// A file that is known to be a runtime's, if it is there.
+pub(super) fn found_at(path: &Path, runtime: Runtime) -> Option<SourceFile> {
+    let meta = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    Some(found_file(path, runtime, &meta))
+}
+
+/// The files below a directory that are known to be a runtime's, by path.
+pub(super) fn files_under(dir: &Path, runtime: Runtime) -> Vec<SourceFile> {
+    let mut found = Vec::new();
+    walk(dir, &mut |path, meta| found.push(found_file(path, runtime, meta)));
+    found
 }
 
 /// Visits the files below a directory by path. What cannot be read is passed over; links are not followed.
@@ -177,7 +234,9 @@ fn walk(dir: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
 
 fn is_readable(path: &Path) -> bool {
     let is_packed = path.to_string_lossy().ends_with(".jsonl.zst");
-    is_packed || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
+    is_packed
+        || is_database(path)
+        || matches!(path.extension().and_then(|extension| extension.to_str()), Some("jsonl" | "json"))
 }
 
 fn is_transcript(runtime: Runtime, path: &Path) -> bool {
@@ -210,6 +269,9 @@ fn sniff(path: &Path) -> Runtime {
     if read.is_err() {
         return Runtime::Other;
     }
+    if head.starts_with(b"SQLite format 3\0") {
+        return Runtime::OpenCode;
+    }
     whose(&String::from_utf8_lossy(&head), path.extension().is_some_and(|extension| extension == "jsonl"))
 }
 
@@ -224,7 +286,10 @@ fn whose(head: &str, is_lines: bool) -> Runtime {
     } else if is_lines && (has("sessionId") || has("parentUuid") || has("leafUuid") || has("session_id") && has("uuid"))
     {
         Runtime::ClaudeCode
-    } else if !is_lines && has("info") && has("messages") && head.contains("\"ses_") {
+    } else if !is_lines
+        && head.contains("\"ses_")
+        && (has("info") || has("role") || has("messageID") || has("projectID"))
+    {
         Runtime::OpenCode
     } else if is_lines && first.contains("\"instructions\"") && first.contains("\"id\"") {
         Runtime::Codex
@@ -246,6 +311,7 @@ mod tests {
             (r#"{"id":"u","timestamp":"t","instructions":null}"#, true, Runtime::Codex),
             (r#"{"sessionId":"s","projectHash":"h","messages":[]}"#, false, Runtime::Gemini),
             (r#"{"info":{"id":"ses_1"},"messages":[]}"#, false, Runtime::OpenCode),
+            (r#"{"id":"prt_1","sessionID":"ses_1","messageID":"msg_1"}"#, false, Runtime::OpenCode),
             ("hello", true, Runtime::Other),
         ] {
             assert_eq!(whose(head, is_lines), expected, "{head}");

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use enjamb_formats::{Format, Item, Position, Reading};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 use super::source::{failed, seek};
 use crate::Result;
@@ -83,8 +84,8 @@ pub(super) fn understand(format: &dyn Format, bytes: &[u8]) -> Option<Understood
 
 pub(super) fn records(items: &[Item<'_>]) -> Vec<Record> {
     let record = |item: &Item<'_>| {
-        let Names { kind, uuid } = names(item.json());
-        Record { at: item.range.start, kind: kind.unwrap_or_else(|| "untyped".to_owned()), uuid }
+        let Names { kind, role, uuid, id } = names(item.json());
+        Record { at: item.range.start, kind: kind.or(role).unwrap_or_else(|| "untyped".to_owned()), uuid: uuid.or(id) }
     };
     items.iter().map(record).collect()
 }
@@ -92,7 +93,10 @@ pub(super) fn records(items: &[Item<'_>]) -> Vec<Record> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Names {
     kind: Option<String>,
+    /// What a record without a type says of itself.
+    role: Option<String>,
     uuid: Option<String>,
+    id: Option<String>,
 }
 
 /// What a record says it is. Of a member that comes twice, the last counts, as with other readers.
@@ -111,6 +115,10 @@ fn names(json: &str) -> Names {
                 match name.as_ref() {
                     "type" => names.kind = text(members.next_value()?),
                     "uuid" => names.uuid = text(members.next_value()?),
+                    "id" => names.id = text(members.next_value()?),
+                    "role" | "table" => names.role = text(members.next_value()?),
+                    // A message of opencode's, beside its parts.
+                    "info" => names.role = text(members.next_value::<Value>()?["role"].take()),
                     _ => drop(members.next_value::<IgnoredAny>()?),
                 }
             }
@@ -121,8 +129,8 @@ fn names(json: &str) -> Names {
     reader.deserialize_map(Told).unwrap_or_default()
 }
 
-fn text(value: serde_json::Value) -> Option<String> {
-    if let serde_json::Value::String(text) = value { Some(text) } else { None }
+fn text(value: Value) -> Option<String> {
+    if let Value::String(text) = value { Some(text) } else { None }
 }
 
 #[cfg(test)]
@@ -137,5 +145,6 @@ mod tests {
         assert_eq!(kind(r#"{"type":1}"#), None);
         assert_eq!(names("[1]"), Names::default());
         assert_eq!(names(r#"{"uuid":"u","type":"x"}"#).uuid.as_deref(), Some("u"));
+        assert_eq!(names(r#"{"info":{"role":"user"},"parts":[]}"#).role.as_deref(), Some("user"));
     }
 }

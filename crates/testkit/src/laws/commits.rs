@@ -143,15 +143,18 @@ pub(super) fn a_timeline_is_newest_first_and_goes_on_where_it_ended(ledger: &dyn
 pub(super) fn commits_without_a_summary_are_listed_until_they_have_one(ledger: &dyn Ledger) {
     let ids = chain(ledger, &["delta", "delta", "delta"]);
     let say = |at: usize, summary: &str| drop(append(ledger, one(&principal("p"), &noted(&ids[at], summary))));
-    assert_eq!(ledger.unsummarised(9).unwrap(), ids);
-    assert_eq!(ledger.unsummarised(2).unwrap(), ids[..2]);
+    assert_eq!(ledger.unsummarised(None, 9).unwrap(), ids);
+    assert_eq!(ledger.unsummarised(None, 2).unwrap(), ids[..2]);
     say(1, "found it");
-    assert_eq!(ledger.unsummarised(9).unwrap(), [ids[0], ids[2]]);
+    assert_eq!(ledger.unsummarised(None, 9).unwrap(), [ids[0], ids[2]]);
     say(0, "asks");
     say(1, "found it, twice");
-    assert_eq!(ledger.unsummarised(9).unwrap(), [ids[2]]);
+    assert_eq!(ledger.unsummarised(None, 9).unwrap(), [ids[2]]);
     say(0, "");
-    assert_eq!(ledger.unsummarised(9).unwrap(), [ids[0], ids[2]], "an empty one takes it away");
+    assert_eq!(ledger.unsummarised(None, 9).unwrap(), [ids[0], ids[2]], "an empty one takes it away");
+    assert_eq!(ledger.unsummarised(Some(&ids[1]), 9).unwrap(), [ids[2]], "after one that has a summary as well");
+    assert_eq!(ledger.unsummarised(Some(&ids[2]), 9).unwrap(), []);
+    assert_eq!(ledger.unsummarised(Some(&CommitId::from_bytes([7; 16])), 9).unwrap(), []);
     let summary = |at: usize| ledger.commit(&ids[at]).unwrap().expect("a commit").summary;
     assert_eq!((summary(0), summary(1)), (None, Some("found it, twice".into())));
     let absent = CommitId::from_bytes([7; 16]);

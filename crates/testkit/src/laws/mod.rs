@@ -96,7 +96,8 @@ pub const ALL: &[Law] = laws! {
         tags_are_listed
         marks_are_kept_per_stream
         messages_are_found_by_seq_and_by_number
-        messages_are_found_by_their_words;
+        messages_are_found_by_their_words
+        a_word_is_found_however_often_it_comes;
     commits:
         a_chain_is_walked_from_its_tip_to_the_stop
         any_commit_of_any_tree_leads_to_its_root

@@ -144,4 +144,28 @@ pub(super) fn messages_are_found_by_their_words(ledger: &dyn Ledger) {
     assert_eq!(found(&a, "retr", 9, 9), []);
     assert_eq!(found(&a, "the", 9, 9), [], "words that say nothing are not kept");
     assert_eq!(found(&stream("continuity/absent"), "retry", 9, 9), []);
+    let words = |prefix: &str| {
+        let words = ledger.words(prefix).unwrap().into_iter();
+        words.map(|(word, thread)| format!("{word} {}", thread.id)).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(words("ret"), "retry a, retry b");
+    assert_eq!(words(""), "loop a, retry a, retry b, word a");
+    assert_eq!(words("retrying"), "");
+}
+
+/// A word that comes in more messages than one row of any index holds.
+pub(super) fn a_word_is_found_however_often_it_comes(ledger: &dyn Ledger) {
+    let thread = stream("continuity/a");
+    let text = |seq: u64| if seq.is_multiple_of(3) { "retry retry" } else { "retry" };
+    for from in [0, 100, 200, 300] {
+        let some = from..from + 100;
+        append(ledger, make::frames(some.map(|seq| frame(&thread, &message(text(seq)))).collect()));
+    }
+    let counted = |seq: u64| (seq, if seq.is_multiple_of(3) { 2 } else { 1 });
+    let found = |upto, limit| ledger.postings(&thread, "retry", upto, limit).unwrap();
+    assert_eq!(found(u64::MAX, 999), (0..400).rev().map(counted).collect::<Vec<_>>());
+    for upto in [0, 1, 190, 191, 192, 193, 250, 398, 399] {
+        assert_eq!(found(upto, 999), (0..=upto).rev().map(counted).collect::<Vec<_>>(), "up to {upto}");
+        assert_eq!(found(upto, 3), (0..=upto).rev().take(3).map(counted).collect::<Vec<_>>(), "three up to {upto}");
+    }
 }

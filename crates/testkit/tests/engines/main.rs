@@ -8,4 +8,5 @@ mod lab;
 mod laws;
 mod model;
 mod power;
+mod sealed;
 mod store;

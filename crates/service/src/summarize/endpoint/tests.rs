@@ -38,6 +38,7 @@ fn nothing_secret_is_shown() {
     let options = options("https://a.example/v1/messages", Some("sk-secret"), 1);
     assert!(!format!("{options:?}").contains("sk-secret"));
     let endpoint = Endpoint::new(options).unwrap();
+    assert_eq!(format!("{endpoint:?}"), "Endpoint(https://a.example/v1/messages, m)");
     let error = endpoint.failed(ErrorKind::Denied, "bad key sk-secret").to_string();
     assert!(error.contains("bad key …"), "{error}");
 }
@@ -47,9 +48,9 @@ fn a_budget_covers_the_bytes_of_a_request_and_its_answer() {
     let text = "x".repeat(100);
     let affordable = |budget| {
         let endpoint = Endpoint::new(options("http://localhost/responses", None, budget)).unwrap();
-        endpoint.affordable(&text)
+        endpoint.affordable(&Asked::line(&text))
     };
-    let read = read_tokens_max(&text);
+    let read = Asked::line(&text).read_tokens_max();
     assert!(read >= 100 + INSTRUCTIONS.len() as u64);
     assert_eq!(affordable(0), None);
     assert_eq!(affordable(read + OUTPUT_TOKENS_MIN - 1), None);

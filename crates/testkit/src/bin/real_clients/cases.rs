@@ -48,6 +48,7 @@ pub fn native(stage: &Stage<'_>, original: &Original) -> Result<Result<Native, S
     };
     fs::copy(&original.path, stage.place(original.client, &session)?)?;
     match go_on(stage, original.client, &session) {
+        Ok(items) if said_before(seen(original.client, &items)).is_empty() => Ok(Err("it shows nothing of it".into())),
         Ok(items) => Ok(Ok(Native { session, items })),
         Err(problem) => Ok(Err(problem.to_string())),
     }
