@@ -49,9 +49,16 @@ pub fn native(stage: &Stage<'_>, original: &Original) -> Result<Result<Native, S
     fs::copy(&original.path, stage.place(original.client, &session)?)?;
     match go_on(stage, original.client, &session) {
         Ok(items) if said_before(seen(original.client, &items)).is_empty() => Ok(Err("it shows nothing of it".into())),
+        Ok(items) if is_compacted(&items) => Ok(Err("it is too long, and is compacted first".into())),
         Ok(items) => Ok(Ok(Native { session, items })),
         Err(problem) => Ok(Err(problem.to_string())),
     }
+}
+
+/// A history that does not fit is summed up by the model, which has only one thing to say.
+fn is_compacted(items: &[Value]) -> bool {
+    let first = items.iter().find(|item| item["role"] == "user").map(Value::to_string).unwrap_or_default();
+    first.contains("This session is being continued") && first.contains("\\n\\nPONG\\n\\n")
 }
 
 fn rollout_id(path: &Path) -> Result<Option<String>, Problem> {
@@ -249,10 +256,10 @@ pub fn fork(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
 
 /// A session that was deleted comes back under its own id, and loads as it did.
 pub fn replant(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
+    stage.clear()?;
     if !stage.has_command("replant") {
         return Ok(Outcome::Skipped("enjamb has no replant yet".into()));
     }
-    stage.clear()?;
     let (session, path) = record(stage, client)?;
     import(stage, &path)?;
     let before = fs::read(&path)?;
@@ -298,4 +305,57 @@ fn common_lines(original: &str, written: &str) -> (usize, usize) {
     let alike = original.lines().zip(written.lines()).take_while(|(a, b)| a == b).count();
     let imported = original.lines().take_while(|line| !line.contains(PROMPT)).count();
     (alike, imported.saturating_sub(3))
+}
+
+/// A session from which the result of a call is gone: what was repaired loads, and shows all the rest.
+pub fn repair(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
+    stage.clear()?;
+    if !stage.has_command("repair") {
+        return Ok(Outcome::Skipped("enjamb has no repair yet".into()));
+    }
+    let (_, path) = record(stage, client)?;
+    let whole = fs::read_to_string(&path)?;
+    let is_result = |line: &&str| line.contains("\"tool_result\"") || line.contains("\"function_call_output\"");
+    let (gone, left): (Vec<&str>, Vec<&str>) = whole.lines().partition(is_result);
+    if gone.is_empty() {
+        return Err("there is no result to take away".into());
+    }
+    let broken = stage.dir.join(path.file_name().ok_or("a file without a name")?);
+    fs::write(&broken, left.join("\n") + "\n")?;
+    let tip = import(stage, &broken)?;
+    let fork = stage.enjamb(&["repair", &tip])?["fork"].as_str().ok_or("nothing was repaired")?.to_owned();
+    let (planted, _) = resume(stage, &fork, client)?;
+    let found = seen(client, &go_on(stage, client, &planted)?);
+    fs::remove_file(broken)?;
+    let texts = ["why does checkout hang?", "what does a.txt say?", "cap them at three"];
+    let mut wanted: Vec<Seen> = texts.iter().map(|text| Seen::User((*text).into())).collect();
+    wanted.insert(1, Seen::Assistant("The retries are not capped.".into()));
+    wanted.insert(3, Seen::Assistant("Five attempts are a ban.".into()));
+    wanted.push(Seen::Assistant("Capped, with some jitter.".into()));
+    let has_result = |seen: &Seen| matches!(seen, Seen::Call { result: Some(_), .. });
+    match found.iter().any(has_result) {
+        true => contains(&wanted, &found),
+        false => Err("the call has no result".into()),
+    }
+}
+
+/// Hooks that `capture on` put in place tell of the work of a real runtime: the chain is there.
+pub fn capture(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
+    stage.clear()?;
+    if !stage.has_command("capture") {
+        return Ok(Outcome::Skipped("enjamb has no capture yet".into()));
+    }
+    if client == Client::Codex {
+        return Ok(Outcome::Skipped("Codex asks a person to trust hooks first".into()));
+    }
+    fs::create_dir_all(stage.home().join(".claude"))?;
+    stage.enjamb(&["init"])?;
+    stage.enjamb(&["capture", "on", client.runtime(), "--yes"])?;
+    let (session, _) = record(stage, client)?;
+    let exported = stage.enjamb(&["export", &session])?;
+    match exported["commits"].as_u64() {
+        // What the runtime notes when it ends may come as a commit of its own.
+        Some(commits) if commits >= 3 => Ok(Outcome::Holds),
+        found => Err(format!("three turns are {found:?} commits").into()),
+    }
 }

@@ -184,7 +184,7 @@ impl Stage<'_> {
         self.settle(&mut command);
         let output = command.args(arguments).arg("--json").output()?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             return Err(format!("enjamb {} failed: {}", arguments.join(" "), said.trim()).into());
         }
         Ok(serde_json::from_slice(&output.stdout)?)

@@ -85,8 +85,13 @@ fn run(request: &Request) -> Result<bool, Problem> {
             held_against_native(request, &stage, &original, &mut table)?;
         }
         type Recorded = fn(&Stage<'_>, Client) -> Result<Outcome, Problem>;
-        let recorded: [(&str, Recorded); 3] =
-            [("fork", cases::fork), ("replant", cases::replant), ("round-trip", cases::round_trip)];
+        let recorded: [(&str, Recorded); 5] = [
+            ("fork", cases::fork),
+            ("replant", cases::replant),
+            ("round-trip", cases::round_trip),
+            ("repair", cases::repair),
+            ("capture", cases::capture),
+        ];
         for (name, case) in recorded.into_iter().filter(|(name, _)| request.wants(name)) {
             table.add(name, client, Path::new("recorded"), timed(|| case(&stage, client)));
         }

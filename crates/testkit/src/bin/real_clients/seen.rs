@@ -1,5 +1,7 @@
 //! What a request shows the model, in words that both runtimes share.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -8,8 +10,19 @@ use crate::client::Client;
 pub enum Seen {
     User(String),
     Assistant(String),
-    Call { name: String, input: Value },
-    Result(String),
+    /// A call and what answered it: results of calls that were made at once come in any order.
+    Call {
+        name: String,
+        input: Value,
+        result: Option<String>,
+    },
+}
+
+/// What stands in a request, before calls and results are brought together.
+enum Part {
+    Said(Seen),
+    Call { id: String, name: String, input: Value },
+    Result { id: String, text: String },
 }
 
 /// How texts begin that the harness puts among the words of the user.
@@ -35,11 +48,21 @@ const HARNESS: &[&str] = &[
 
 /// What a conversation shows, in its order, without what the harness says itself.
 pub fn seen(client: Client, items: &[Value]) -> Vec<Seen> {
-    let shown = match client {
-        Client::Claude => items.iter().flat_map(message).collect::<Vec<_>>(),
+    let parts: Vec<Part> = match client {
+        Client::Claude => items.iter().flat_map(message).collect(),
         Client::Codex => items.iter().flat_map(item).collect(),
     };
-    shown.into_iter().filter(|seen| !is_harness(seen)).collect()
+    let results = parts.iter().filter_map(|part| match part {
+        Part::Result { id, text } => Some((id.clone(), text.clone())),
+        Part::Said(_) | Part::Call { .. } => None,
+    });
+    let mut results: HashMap<String, String> = results.collect();
+    let shown = parts.into_iter().filter_map(|part| match part {
+        Part::Said(seen) => Some(seen),
+        Part::Call { id, name, input } => Some(Seen::Call { name, input, result: results.remove(&id) }),
+        Part::Result { .. } => None,
+    });
+    shown.filter(|seen| !is_harness(seen)).collect()
 }
 
 fn is_harness(seen: &Seen) -> bool {
@@ -48,54 +71,59 @@ fn is_harness(seen: &Seen) -> bool {
             let text = text.trim_start();
             text.is_empty() || HARNESS.iter().any(|beginning| text.starts_with(beginning))
         }
-        Seen::Result(text) => text.starts_with("[Tool references removed"),
         Seen::Call { .. } => false,
     }
 }
 
-fn message(message: &Value) -> Vec<Seen> {
+fn message(message: &Value) -> Vec<Part> {
     let is_user = message["role"] == "user";
     if !is_user && message["role"] != "assistant" {
         return Vec::new();
     }
-    let say = |text: &str| if is_user { Seen::User(text.to_owned()) } else { Seen::Assistant(text.to_owned()) };
+    let say = |text: &str| Part::Said(if is_user { Seen::User(text.into()) } else { Seen::Assistant(text.into()) });
     if let Some(text) = message["content"].as_str() {
         return vec![say(text)];
     }
     let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown = blocks.iter().filter_map(|block| match block["type"].as_str()? {
         "text" => block["text"].as_str().map(say),
-        "tool_use" => Some(Seen::Call { name: name(block), input: block["input"].clone() }),
-        "tool_result" => Some(Seen::Result(texts(&block["content"]))),
+        "tool_use" => {
+            Some(Part::Call { id: text(block, "id"), name: text(block, "name"), input: block["input"].clone() })
+        }
+        "tool_result" => Some(Part::Result { id: text(block, "tool_use_id"), text: texts(&block["content"]) }),
         _ => None,
     });
     shown.collect()
 }
 
-fn item(item: &Value) -> Vec<Seen> {
+fn item(item: &Value) -> Vec<Part> {
     match item["type"].as_str().unwrap_or("message") {
         "message" => {
             let parts = item["content"].as_array().map(Vec::as_slice).unwrap_or_default();
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
             match item["role"].as_str() {
-                Some("user") => texts.map(|text| Seen::User(text.to_owned())).collect(),
-                Some("assistant") => texts.map(|text| Seen::Assistant(text.to_owned())).collect(),
+                Some("user") => texts.map(|text| Part::Said(Seen::User(text.to_owned()))).collect(),
+                Some("assistant") => texts.map(|text| Part::Said(Seen::Assistant(text.to_owned()))).collect(),
                 _ => Vec::new(),
             }
         }
         "function_call" => {
             let arguments = item["arguments"].as_str().unwrap_or_default();
             let input = serde_json::from_str(arguments).unwrap_or_else(|_| json!(arguments));
-            vec![Seen::Call { name: name(item), input }]
+            vec![Part::Call { id: text(item, "call_id"), name: text(item, "name"), input }]
         }
-        "custom_tool_call" => vec![Seen::Call { name: name(item), input: item["input"].clone() }],
-        "function_call_output" | "custom_tool_call_output" => vec![Seen::Result(texts(&item["output"]))],
+        "custom_tool_call" => {
+            vec![Part::Call { id: text(item, "call_id"), name: text(item, "name"), input: item["input"].clone() }]
+        }
+        "function_call_output" | "custom_tool_call_output" => {
+            vec![Part::Result { id: text(item, "call_id"), text: texts(&item["output"]) }]
+        }
         _ => Vec::new(),
     }
 }
 
-fn name(value: &Value) -> String {
-    value["name"].as_str().unwrap_or_default().to_owned()
+fn text(value: &Value, member: &str) -> String {
+    value[member].as_str().unwrap_or_default().to_owned()
 }
 
 fn texts(value: &Value) -> String {
@@ -116,16 +144,25 @@ pub fn missing<'w>(wanted: &'w [Seen], found: &[Seen]) -> Option<&'w Seen> {
 fn fits(wanted: &Seen, found: &Seen) -> bool {
     match (wanted, found) {
         (Seen::User(a), Seen::User(b)) | (Seen::Assistant(a), Seen::Assistant(b)) => a.trim() == b.trim(),
-        // What Codex says of a call that nothing answered is its own.
-        (Seen::Result(a), Seen::Result(_)) if a == "aborted" => true,
-        (Seen::Result(a), Seen::Result(b)) => {
-            b.contains(without_reminder(a)) || lines(b).starts_with(&lines(without_reminder(a)))
-        }
-        (Seen::Call { name: a, input: given }, Seen::Call { name: b, input }) => {
+        (Seen::Call { name: a, input: given, result: said }, Seen::Call { name: b, input, result }) => {
             same_tool(a, b)
                 && (given == input || *input == json!({"input": given}) || *given == json!({"input": input}))
+                && same_result(said.as_deref(), result.as_deref())
         }
         _ => false,
+    }
+}
+
+/// Neither runtime leaves a call without a result; what it says then is its own.
+fn same_result(wanted: Option<&str>, found: Option<&str>) -> bool {
+    match (wanted, found) {
+        (Some("aborted"), Some(_)) | (None, _) => true,
+        (Some(wanted), Some(_)) if wanted.starts_with("[Tool references removed") => true,
+        (Some(wanted), Some(found)) => {
+            let wanted = without_reminder(wanted);
+            found.contains(wanted) || lines(found).starts_with(&lines(wanted))
+        }
+        (Some(_), None) => false,
     }
 }
 
