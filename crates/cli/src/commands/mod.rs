@@ -30,11 +30,13 @@ mod log;
 mod maintain;
 mod man;
 mod materialize;
+mod mcp;
 mod merge_base;
 mod note;
 mod pack;
 mod pin;
 mod put;
+mod remote;
 mod render;
 mod resolve;
 mod restore;
@@ -79,7 +81,8 @@ pub struct Cli {
 /// Flags that mean the same everywhere.
 #[derive(Args, Clone)]
 pub struct Global {
-    /// The store's directory [default: $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
+    /// The store's directory, or the server that has it (http://…, https://…, unix://…) [default: $XDG_DATA_HOME/enjamb
+    /// or ~/.local/share/enjamb]
     #[arg(long, global = true, env = "ENJAMB_STORE", value_name = "DIR", hide_env_values = true, display_order = 900)]
     pub store: Option<PathBuf>,
     /// Print one JSON document, with a schema member
@@ -186,6 +189,8 @@ pub enum Command {
     Restore(restore::Restore),
     /// Serve the store: HTTP on this machine, and a unix socket
     Serve(serve::Serve),
+    /// Tools for an agent, over stdin and stdout
+    Mcp(mcp::Mcp),
     /// Tokens for those who use the server
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb token create --scope read")]
@@ -216,7 +221,14 @@ impl Global {
 }
 
 impl Context<'_> {
+    /// Where the store is, on this machine.
     pub fn store_dir(&self) -> Result<PathBuf> {
+        if self.address().is_some() {
+            return Err(Failure::Usage {
+                message: "this works on a store on this machine, not through a server".into(),
+                help: Some("run it where the store is, with --store DIR".into()),
+            });
+        }
         if let Some(dir) = &self.global.store {
             return Ok(dir.clone());
         }
@@ -289,6 +301,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
         Command::Serve(serve) => serve.run(context),
+        Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),

@@ -1,5 +1,6 @@
 //! The command as people and programs meet it: every story runs the real binary on a store of its own.
 
+mod agents;
 mod artifacts;
 mod care;
 mod collection;
@@ -20,6 +21,7 @@ mod output;
 mod packs;
 mod processes;
 mod refusals;
+mod remote;
 mod runner;
 mod serving;
 mod store;
