@@ -8,6 +8,7 @@ mod harness;
 mod listing;
 mod memory;
 mod rounds;
+mod server;
 mod table;
 mod verify;
 
@@ -30,6 +31,7 @@ enum Workload {
     List,
     Contexts,
     Memory,
+    Server,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -40,6 +42,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("list", Workload::List),
     ("contexts", Workload::Contexts),
     ("memory", Workload::Memory),
+    ("server", Workload::Server),
 ];
 
 /// What was asked for on the command line.
@@ -124,6 +127,7 @@ impl Bench {
             Workload::List => listing::run(self),
             Workload::Contexts => contexts::run(self),
             Workload::Memory => memory::run(self),
+            Workload::Server => server::run(self),
         }
     }
 
@@ -196,7 +200,7 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W8, list, contexts, memory"
+            "there is no workload \"W7\"; there are W1, W2, W3, W8, list, contexts, memory, server"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

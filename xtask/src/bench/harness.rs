@@ -52,7 +52,12 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         Workload::ManyWriters => {
             Some(&["W2", "--n", "12800", "--writers", "64", "--systems", "raw-prealloc,sqlite-wal-full,enjamb"])
         }
-        Workload::Chain | Workload::Verify | Workload::List | Workload::Contexts | Workload::Memory => None,
+        Workload::Chain
+        | Workload::Verify
+        | Workload::List
+        | Workload::Contexts
+        | Workload::Memory
+        | Workload::Server => None,
     }
 }
 

@@ -129,7 +129,7 @@ fn follow_remote(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, 
     let asked = json!({"kind": stream.kind.as_str(), "id": stream.id});
     let mut follow = remote.0.follow("follow", asked, from.checked_sub(1));
     for _ in 0..limit {
-        let event = follow.next()?;
+        let event = follow.wait()?;
         let seq = event.id.parse().unwrap_or_default();
         print_one(context, seq, None, event.json.as_bytes())?;
         context.ui.flush()?;

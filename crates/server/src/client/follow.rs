@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Client, ClientError, Download, Result};
 
@@ -47,7 +47,7 @@ impl Client {
 
 impl Follow {
     /// The next event. Waits for it, and connects anew when the connection breaks.
-    pub fn next(&mut self) -> Result<Event> {
+    pub fn wait(&mut self) -> Result<Event> {
         let mut tries = 0;
         loop {
             match self.read() {
@@ -96,11 +96,5 @@ impl Follow {
                 _ => {}
             }
         }
-    }
-}
-
-impl Event {
-    pub fn value(&self) -> Value {
-        serde_json::from_str(&self.json).unwrap_or_else(|_| json!(self.json))
     }
 }
