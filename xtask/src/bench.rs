@@ -10,6 +10,7 @@ mod large;
 mod listing;
 mod memory;
 mod rounds;
+mod server;
 mod size;
 mod table;
 mod verify;
@@ -38,6 +39,7 @@ enum Workload {
     Contexts,
     Memory,
     Large,
+    Server,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -51,6 +53,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("contexts", Workload::Contexts),
     ("memory", Workload::Memory),
     ("large", Workload::Large),
+    ("server", Workload::Server),
 ];
 
 /// What was asked for on the command line.
@@ -145,6 +148,7 @@ impl Bench {
             Workload::Contexts => contexts::run(self),
             Workload::Memory => memory::run(self),
             Workload::Large => large::run(self),
+            Workload::Server => server::run(self),
         }
     }
 
@@ -241,7 +245,7 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

@@ -28,6 +28,13 @@ const TRIALS: &[Trial] = &[
         amount: 100,
     },
     Trial {
+        about: "A server that is killed under load",
+        package: "enjamb-cli",
+        test: "killed::",
+        variable: "ENJAMB_KILLS",
+        amount: 200,
+    },
+    Trial {
         about: "Two processes on one store, in seconds",
         package: "enjamb-cli",
         test: "processes::",

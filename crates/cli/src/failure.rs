@@ -42,6 +42,8 @@ pub enum Failure {
     },
     /// Our output could not be written.
     Output(std::io::Error),
+    /// A server said why not, as a problem document.
+    Remote(serde_json::Value),
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -82,7 +84,7 @@ impl Failure {
         match self {
             Self::Service(error) => error.is_closed_output(),
             Self::Output(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
-            Self::Usage { .. } => false,
+            Self::Usage { .. } | Self::Remote(_) => false,
         }
     }
 
@@ -91,6 +93,7 @@ impl Failure {
             Self::Service(error) => wire::numbers(error.kind()).exit,
             Self::Usage { .. } => 2,
             Self::Output(_) => 8,
+            Self::Remote(problem) => problem["exit"].as_u64().and_then(|exit| exit.try_into().ok()).unwrap_or(70),
         }
     }
 
@@ -99,6 +102,7 @@ impl Failure {
             Self::Service(error) => error.to_string(),
             Self::Usage { message, .. } => message.clone(),
             Self::Output(error) => format!("cannot write the output: {error}"),
+            Self::Remote(problem) => problem["title"].as_str().unwrap_or_default().to_owned(),
         }
     }
 
@@ -107,13 +111,18 @@ impl Failure {
             Self::Service(error) => error.help(),
             Self::Usage { help, .. } => help.clone(),
             Self::Output(_) => None,
+            Self::Remote(problem) => problem["help"].as_str().map(str::to_owned),
         }
     }
 
-    fn candidates(&self) -> &[String] {
+    fn candidates(&self) -> Vec<String> {
         match self {
-            Self::Service(ServiceError::Ambiguous { candidates, .. }) => candidates,
-            _ => &[],
+            Self::Service(ServiceError::Ambiguous { candidates, .. }) => candidates.clone(),
+            Self::Remote(problem) => {
+                let listed = problem["candidates"].as_array().into_iter().flatten();
+                listed.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -121,6 +130,8 @@ impl Failure {
         match self {
             Self::Service(error) => error.outcome(),
             Self::Usage { .. } | Self::Output(_) => Outcome::None,
+            Self::Remote(problem) if problem["outcome"] == "indeterminate" => Outcome::Indeterminate,
+            Self::Remote(_) => Outcome::None,
         }
     }
 
@@ -128,7 +139,7 @@ impl Failure {
         let mut lines = vec![format!("error: {}", safe_line(&self.message()))];
         lines.extend(self.candidates().iter().map(|candidate| format!("  {}", safe_line(candidate))));
         if self.outcome() == Outcome::Indeterminate {
-            lines.push("why:   the disk failed in the middle, so it may or may not be stored".into());
+            lines.push("why:   it failed in the middle, so it may or may not be stored".into());
             lines.push("help:  try again: bytes are kept once, and so are frames with the same --key".into());
         }
         lines.extend(self.help().map(|help| format!("help:  {}", safe_line(&help))));
@@ -142,6 +153,7 @@ impl Failure {
                 serde_json::json!({"code": "bad-request", "title": self.message(), "exit": 2, "help": help})
             }
             Self::Output(_) => serde_json::json!({"code": "output-error", "title": self.message(), "exit": 8}),
+            Self::Remote(problem) => problem.clone(),
         };
         problem["schema"] = "enjamb.problem/1".into();
         problem

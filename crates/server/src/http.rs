@@ -28,7 +28,7 @@ use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Takes};
 use crate::space::Space;
 use crate::sse::{Follow, Follower};
-use crate::{docs, input, ops};
+use crate::{docs, input, mcp, ops};
 
 /// Bytes of a request's address, and of its headers.
 const URL_BYTES_MAX: usize = 8 << 10;
@@ -51,8 +51,13 @@ pub fn router(app: &Arc<App>) -> Router {
     for (path, methods) in by_path {
         router = router.route(path, methods);
     }
-    let gate = app.clone();
+    let (gate, guests, mcp) = (app.clone(), app.clone(), mcp::http());
+    let mcp = axum::routing::any(async move |request: Request| {
+        let answered = mcp::answer(guests, mcp, request).await;
+        answered.unwrap_or_else(|problem| answer_problem(&problem, Some("/mcp")))
+    });
     router
+        .route("/mcp", mcp)
         .fallback(async |request: Request| answer_problem(&no_route(), Some(request.uri().path())))
         .method_not_allowed_fallback(async |request: Request| answer_problem(&no_method(), Some(request.uri().path())))
         .layer(middleware::from_fn(move |request, next| guard(gate.clone(), request, next)))
@@ -397,7 +402,7 @@ async fn answer(
     let Reply { status, headers, body } = reply;
     let (kind, length, body) = match body {
         ReplyBody::Nothing => (None, None, Body::empty()),
-        ReplyBody::Json(value) => (Some("application/json"), None, Body::from(value.to_string())),
+        ReplyBody::Json(json) => (Some("application/json"), None, Body::from(json)),
         ReplyBody::Text { kind, text } => (Some(kind), None, Body::from(text)),
         ReplyBody::Bytes { len, .. } if is_head => (Some("application/octet-stream"), len, Body::empty()),
         ReplyBody::Bytes { len, source } => (Some("application/octet-stream"), len, stream(app, source).await?),

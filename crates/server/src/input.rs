@@ -102,7 +102,6 @@ pub fn decoded(text: &str, is_query: bool) -> Result<String> {
 }
 
 /// Does percent-encoding for one segment of a path, or one value of a query.
-#[cfg(test)]
 pub fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! enjamb for programs: HTTP, server-sent events, tokens. One table of operations (`ops`) is what the router, the
+//! enjamb for programs: HTTP, server-sent events, the Model Context Protocol, tokens. One table of operations (`ops`) is what the router, the
 //! OpenAPI document and the tests of authorization are made from.
 
 mod app;
@@ -6,6 +6,7 @@ mod audit;
 mod auth;
 mod body;
 mod call;
+mod client;
 mod docs;
 mod flight;
 mod gate;
@@ -15,6 +16,7 @@ mod impatient;
 mod input;
 mod limit;
 mod listen;
+mod mcp;
 mod metrics;
 mod openapi;
 mod ops;
@@ -28,11 +30,13 @@ pub mod wire;
 
 pub use app::Patience;
 pub use auth::{NewToken, Secret, TokenError, TokenView, Tokens};
+pub use client::{Address, Client, ClientError, Download, Follow};
 pub use limit::Bounds;
 pub use listen::{ListenError, TlsFiles, socket_of};
+pub use mcp::TOOLS;
 pub use openapi::text as openapi_text;
 pub use ops::routes;
 pub use problem::Problem;
 pub use route::{Gives, Method, Route, Scope, Takes};
-pub use server::{Running, ServeError, ServeOptions, Served, Server};
+pub use server::{Running, ServeError, ServeOptions, Served, Server, serve_mcp};
 pub use sse::Pace;

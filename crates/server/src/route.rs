@@ -233,6 +233,13 @@ impl Route {
         self.method != Method::Get
     }
 
+    /// The parameters that have to be given.
+    pub fn required(&self) -> Vec<String> {
+        let schema = self.input(&mut SchemaGenerator::default()).to_value();
+        let names = schema["required"].as_array().into_iter().flatten();
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    }
+
     /// The schema of each parameter by its name.
     pub fn properties(&self) -> Vec<(String, Value)> {
         let mut schemas = SchemaGenerator::default();

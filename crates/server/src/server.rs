@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::http;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, TlsFiles};
-use crate::space::Spaces;
+use crate::space::{Space, Spaces};
 use crate::sse::Pace;
 
 /// Threads that wait for disks on behalf of requests.
@@ -140,6 +140,11 @@ impl Server {
         let (served, end) = (self.served(), self.end.clone());
         Running { served, end, thread: Some(std::thread::spawn(move || self.serve())) }
     }
+}
+
+/// Serves a store over stdin and stdout by the Model Context Protocol, to the program that started us.
+pub fn serve_mcp(store: enjamb_service::Store) -> Result<(), ServeError> {
+    crate::mcp::serve_stdio(Space::new(Arc::new(store)))
 }
 
 /// A server on a thread of this process. It ends when this is dropped.

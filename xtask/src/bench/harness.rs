@@ -61,7 +61,8 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::List
         | Workload::Contexts
         | Workload::Memory
-        | Workload::Large => None,
+        | Workload::Large
+        | Workload::Server => None,
     }
 }
 

@@ -10,6 +10,7 @@ use enjamb_service::{DraftLine, ServiceError, Store};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::remote::Remote;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::plural;
 
@@ -38,28 +39,40 @@ pub struct Append {
     key: Option<String>,
 }
 
+/// The store that frames go to.
+enum Target {
+    Here(Box<Store>),
+    Remote(Remote),
+}
+
 impl Append {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let all = match &self.frame_type {
-            Some(frame_type) => {
-                let json = one_frame(frame_type, self.data.as_deref())?;
-                vec![self.send(&context.open_or_create()?, vec![DraftLine { line: 1, json }], true)?]
-            }
-            None => self.append_lines(&context.open_or_create()?)?,
+        let one = self.frame_type.as_ref().map(|kind| one_frame(kind, self.data.as_deref())).transpose()?;
+        let target = match context.remote()? {
+            Some(remote) => Target::Remote(remote),
+            None => Target::Here(Box::new(context.open_or_create()?)),
+        };
+        let all = match one {
+            Some(json) => vec![self.send(&target, vec![DraftLine { line: 1, json }], true)?],
+            None => self.append_lines(&target)?,
         };
         report(context, &all)
     }
 
-    fn send(&self, store: &Store, lines: Vec<DraftLine>, is_first: bool) -> Result<Appended> {
-        Ok(store.append(enjamb_service::Append {
+    fn send(&self, target: &Target, lines: Vec<DraftLine>, is_first: bool) -> Result<Appended> {
+        let request = enjamb_service::Append {
             lines,
             stream: self.stream.clone(),
             expected_seq: self.expect_seq.filter(|_| is_first),
             idempotency_key: self.key.clone(),
-        })?)
+        };
+        match target {
+            Target::Here(store) => Ok(store.append(request)?),
+            Target::Remote(remote) => remote.append(&request),
+        }
     }
 
-    fn append_lines(&self, store: &Store) -> Result<Vec<Appended>> {
+    fn append_lines(&self, target: &Target) -> Result<Vec<Appended>> {
         let mut source = std::io::stdin().lock();
         let mut all = Vec::new();
         let mut lines = Vec::new();
@@ -74,14 +87,14 @@ impl Append {
                     let help = "send at most 500 frames, and at most 8 MiB, with one key".into();
                     return Err(Failure::Usage { message: "--key is for one batch".into(), help: Some(help) });
                 }
-                all.push(self.send(store, std::mem::take(&mut lines), all.is_empty())?);
+                all.push(self.send(target, std::mem::take(&mut lines), all.is_empty())?);
                 bytes = 0;
             }
             bytes += json.len();
             lines.push(DraftLine { line: number, json });
         }
         if !lines.is_empty() {
-            all.push(self.send(store, lines, all.is_empty())?);
+            all.push(self.send(target, lines, all.is_empty())?);
         }
         Ok(all)
     }

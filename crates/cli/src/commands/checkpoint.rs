@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use enjamb_core::chain::CommitKind;
 use enjamb_core::{CommitId, Timestamp};
+use enjamb_server::view;
 use enjamb_service::{Checkpointed, Content, Reach, ServiceError, Snapshot, Store};
 use serde_json::json;
 
 use super::Context;
+use super::remote::Remote;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{count, plural};
 
@@ -93,6 +95,9 @@ enum Kind {
 
 impl Checkpoint {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if let Some(remote) = context.remote()? {
+            return self.run_remote(context, &remote);
+        }
         let store = context.open_or_create()?;
         if let Some(revision) = &self.snapshot {
             let made = store.snapshot(&self.snapshot_of(store.revision(revision)?))?;
@@ -115,6 +120,38 @@ impl Checkpoint {
             Some(_) => return Err(Failure::usage("--before goes with --type compaction")),
         };
         report(context, &made)
+    }
+
+    fn run_remote(self, context: &mut Context<'_>, remote: &Remote) -> Result<Exit> {
+        let at = self.at.map(|at| at.to_string());
+        if let Some(revision) = &self.snapshot {
+            let stop = if self.stop == SnapshotStop::Root { "root" } else { "compaction" };
+            let asked = json!({"context": revision, "stop": stop, "summary": self.summary, "created_at": at});
+            return report_remote(context, vec![remote.0.call("snapshot", asked)?]);
+        }
+        // The delta goes ahead as an artifact: it may be of any size, and of bytes that are no text.
+        let artifact = match &self.artifact {
+            Some(artifact) => artifact.clone(),
+            None => {
+                let bytes = read(self.delta.as_ref().unwrap_or(&PathBuf::from("-")))?;
+                remote.put(&mut bytes.as_slice(), None, None)?.id.to_string()
+            }
+        };
+        let before =
+            self.before.as_ref().map(read).transpose()?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let kind = match self.kind {
+            Kind::Delta => CommitKind::Delta,
+            Kind::Compaction => CommitKind::Compaction,
+            Kind::Snapshot => CommitKind::Snapshot,
+        };
+        let asked = json!({
+            "artifact": artifact, "before": before, "format": self.format, "principal": self.principal,
+            "parent": self.parent, "type": kind.as_str(), "checkpoint": self.trigger, "template": self.template,
+            "machine": self.machine, "session_id": self.session, "ticket_id": self.ticket, "thread_id": self.thread,
+            "summary": self.summary, "created_at": at,
+        });
+        let made: view::MadeAll = remote.0.call("checkpoint", asked)?;
+        report_remote(context, made.commits)
     }
 
     fn snapshot_of(&self, of: CommitId) -> Snapshot {
@@ -165,6 +202,21 @@ fn read(path: &PathBuf) -> Result<Vec<u8>> {
     };
     read.map_err(|source| ServiceError::File { path: path.clone(), source })?;
     Ok(bytes)
+}
+
+fn report_remote(context: &mut Context<'_>, made: Vec<view::Made>) -> Result<Exit> {
+    let bad = || Failure::usage("the server's answer names no commit");
+    let read = |made: view::Made| {
+        Some(Checkpointed {
+            id: made.id.parse().ok()?,
+            artifact: made.artifact.parse().ok()?,
+            messages: made.messages,
+            tokens: made.tokens.value,
+            token_method: made.tokens.method.unwrap_or_default(),
+            known: made.known,
+        })
+    };
+    report(context, &made.into_iter().map(|made| read(made).ok_or_else(bad)).collect::<Result<Vec<_>>>()?)
 }
 
 fn report(context: &mut Context<'_>, made: &[Checkpointed]) -> Result<Exit> {

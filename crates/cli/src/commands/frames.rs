@@ -10,6 +10,7 @@ use enjamb_service::{Import, Store};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::remote::Remote;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{bytes, plural};
 
@@ -64,11 +65,18 @@ impl Frames {
     }
 
     fn read(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
         let Some(stream) = self.stream.as_ref() else {
             let help = Some("enjamb streams    lists them".into());
             return Err(Failure::Usage { message: "which stream?".into(), help });
         };
+        if let Some(remote) = context.remote()? {
+            let left = self.limit.unwrap_or(u64::MAX);
+            return match self.follow {
+                true => follow_remote(context, &remote, stream, self.from, left),
+                false => read_remote(context, &remote, stream, self.from, left),
+            };
+        }
+        let store = context.open()?;
         read_stream(context, &store, stream, self.from, self.limit, self.follow)
     }
 }
@@ -103,17 +111,44 @@ pub fn read_stream(
     Ok(Exit::Done)
 }
 
-fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {
-    for frame in frames {
-        if context.ui.is_json() {
-            // What is stored was parsed when it was appended.
-            let value: Value = serde_json::from_slice(&frame.json).unwrap_or(Value::Null);
-            context.ui.json("frame", json!({"seq": frame.seq, "chain": frame.chain.to_hex(), "frame": value}))?;
-        } else {
-            context.ui.stored(&[&frame.json, b"\n".as_slice()].concat())?;
+fn read_remote(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, from: u64, limit: u64) -> Result<Exit> {
+    let (mut next, mut left) = (from, limit);
+    while left > 0 {
+        let frames = remote.frames(stream, next, left.min(limits::PAGE_ROWS_MAX as u64) as usize)?;
+        let Some(last) = frames.last() else { break };
+        next = last.seq + 1;
+        left -= frames.len() as u64;
+        for frame in &frames {
+            print_one(context, frame.seq, Some(&frame.chain), frame.frame.get().as_bytes())?;
         }
     }
+    Ok(Exit::Done)
+}
+
+fn follow_remote(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, from: u64, limit: u64) -> Result<Exit> {
+    let asked = json!({"kind": stream.kind.as_str(), "id": stream.id});
+    let mut follow = remote.0.follow("follow", asked, from.checked_sub(1));
+    for _ in 0..limit {
+        let event = follow.wait()?;
+        let seq = event.id.parse().unwrap_or_default();
+        print_one(context, seq, None, event.json.as_bytes())?;
+        context.ui.flush()?;
+    }
+    Ok(Exit::Done)
+}
+
+fn print_one(context: &mut Context<'_>, seq: u64, chain: Option<&str>, json: &[u8]) -> Result<()> {
+    if context.ui.is_json() {
+        let value: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
+        context.ui.json("frame", json!({"seq": seq, "chain": chain, "frame": value}))?;
+    } else {
+        context.ui.stored(&[json, b"\n".as_slice()].concat())?;
+    }
     Ok(())
+}
+
+fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {
+    frames.iter().try_for_each(|frame| print_one(context, frame.seq, Some(&frame.chain.to_hex()), &frame.json))
 }
 
 fn import(context: &mut Context<'_>, file: &Path) -> Result<Exit> {

@@ -11,6 +11,7 @@ use enjamb_service::{ServiceError, Store};
 use serde_json::json;
 
 use super::Context;
+use super::remote::Remote;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
@@ -29,6 +30,9 @@ pub struct Get {
 
 impl Get {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if let Some(remote) = context.remote()? {
+            return self.get_remote(context, &remote);
+        }
         let store = context.open()?;
         let id = store.resolve_artifact(&self.artifact)?;
         let range = self.range.as_deref().map(|text| parse_range(&store, &id, text)).transpose()?;
@@ -45,6 +49,39 @@ impl Get {
                 }
             }
         }
+        Ok(Exit::Done)
+    }
+}
+
+impl Get {
+    fn get_remote(self, context: &mut Context<'_>, remote: &Remote) -> Result<Exit> {
+        if self.output.is_none() && context.ui.is_json() {
+            return self.describe_remote(context, remote);
+        }
+        let range = self.range.as_ref().map(|range| format!("bytes={range}"));
+        let headers: Vec<_> = range.as_deref().map(|range| ("range", range)).into_iter().collect();
+        let mut download = remote.0.download("get", json!({"artifact": self.artifact}), &headers)?;
+        let copied = match &self.output {
+            Some(path) => super::file::create(path, |out| Ok(std::io::copy(&mut download.reader(), out)?))?,
+            None => std::io::copy(&mut download.reader(), &mut context.ui.stored_writer())?,
+        };
+        let expected = download.header("content-length").and_then(|length| length.parse::<u64>().ok());
+        if expected.is_some_and(|expected| expected != copied) {
+            return Err(Failure::usage(format!("the answer broke off after {copied} bytes: try again")));
+        }
+        if context.ui.is_json() {
+            return self.describe_remote(context, remote);
+        }
+        Ok(Exit::Done)
+    }
+
+    fn describe_remote(&self, context: &mut Context<'_>, remote: &Remote) -> Result<Exit> {
+        let about = remote.call("artifact", json!({"artifact": self.artifact}))?;
+        let value = json!({
+            "id": about["id"], "bytes": about["bytes"], "policy": about["policy"], "tags": about["tags"],
+            "path": self.output.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        });
+        context.ui.json("get", value)?;
         Ok(Exit::Done)
     }
 }

@@ -51,6 +51,17 @@ impl Log {
         if self.graph && is_filtered {
             return Err(Failure::usage("a graph shows whole branches: leave the filters or --graph out"));
         }
+        if let Some(remote) = context.remote()? {
+            if self.graph {
+                return Err(Failure::usage("a graph is drawn of a store on this machine: leave --graph out"));
+            }
+            let from = match &self.revision {
+                None if self.all || is_filtered => None,
+                revision => Some(revision.as_deref().unwrap_or("@")),
+            };
+            let page = remote.list(from, &filter, self.after.as_deref(), self.limit)?;
+            return report(context, "log", &page);
+        }
         let store = context.open()?;
         let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
         let is_all = self.revision.is_none() && (self.all || is_filtered);

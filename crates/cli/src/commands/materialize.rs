@@ -9,7 +9,8 @@ use enjamb_service::{Materialize as Request, Materialized, Store};
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::failure::{Exit, Result};
+use super::remote::Remote;
+use crate::failure::{Exit, Failure, Result};
 use crate::text::{bytes, count, plural};
 
 #[derive(Args)]
@@ -37,6 +38,9 @@ pub struct Materialize {
 
 impl Materialize {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if let Some(remote) = context.remote()? {
+            return self.run_remote(context, &remote);
+        }
         let store = context.open()?;
         let request = Request {
             tip: (!self.none).then(|| store.revision(&self.revision)).transpose()?,
@@ -52,6 +56,40 @@ impl Materialize {
             }
         };
         report(context, &done)
+    }
+}
+
+impl Materialize {
+    fn run_remote(self, context: &mut Context<'_>, remote: &Remote) -> Result<Exit> {
+        if self.none {
+            return Err(Failure::usage("nothing needs no server: leave --none out"));
+        }
+        let asked = json!({"context": self.revision, "stop": self.stop, "format": self.format});
+        if context.ui.is_json() && self.output.is_none() {
+            context.ui.json("materialize", remote.call("account", asked)?)?;
+            return Ok(Exit::Done);
+        }
+        let mut download = remote.0.download("materialize", asked.clone(), &[])?;
+        match &self.output {
+            Some(path) => super::file::create(path, |out| Ok(std::io::copy(&mut download.reader(), out)?))?,
+            None => std::io::copy(&mut download.reader(), &mut context.ui.stored_writer())?,
+        };
+        if context.ui.is_json() {
+            context.ui.json("materialize", remote.call("account", asked)?)?;
+            return Ok(Exit::Done);
+        }
+        let told = |name: &str| download.header(name).unwrap_or("?").to_owned();
+        let number = |name: &str| told(name).parse().unwrap_or(0);
+        context.ui.note(&format!(
+            "{}, {}, {} tokens, {}   {} ({})",
+            plural(number("enjamb-commits"), "commit"),
+            plural(number("enjamb-messages"), "message"),
+            count(number("enjamb-tokens")),
+            bytes(number("content-length")),
+            told("enjamb-format"),
+            told("enjamb-tier")
+        ));
+        Ok(Exit::Done)
     }
 }
 

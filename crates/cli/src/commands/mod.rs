@@ -37,12 +37,14 @@ mod log;
 mod maintain;
 mod man;
 mod materialize;
+mod mcp;
 mod merge_base;
 mod note;
 mod pack;
 mod pin;
 mod put;
 mod redact;
+mod remote;
 mod render;
 mod repair;
 mod replant;
@@ -92,7 +94,8 @@ pub struct Cli {
 /// Flags that mean the same everywhere.
 #[derive(Args, Clone)]
 pub struct Global {
-    /// The store's directory [default: $ENJAMB_STORE, $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
+    /// The store's directory, or the server that has it (http://…, https://…, unix://…) [default: $ENJAMB_STORE,
+    /// $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
     #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub store: Option<PathBuf>,
     /// Print one JSON document, with a schema member
@@ -219,6 +222,8 @@ pub enum Command {
     Restore(restore::Restore),
     /// Serve the store: HTTP on this machine, and a unix socket
     Serve(serve::Serve),
+    /// Tools for an agent, over stdin and stdout
+    Mcp(mcp::Mcp),
     /// Tokens for those who use the server
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb token create --scope read")]
@@ -252,7 +257,19 @@ impl Global {
 }
 
 impl Context<'_> {
+    /// The store that was named, here or by the environment: a directory or an address.
+    pub fn named_store(&self) -> Option<PathBuf> {
+        self.global.store.clone().or_else(|| environment("ENJAMB_STORE"))
+    }
+
+    /// Where the store is, on this machine.
     pub fn store_dir(&self) -> Result<PathBuf> {
+        if self.address().is_some() {
+            return Err(Failure::Usage {
+                message: "this works on a store on this machine, not through a server".into(),
+                help: Some("run it where the store is, with --store DIR".into()),
+            });
+        }
         store_dir(self.global.store.clone()).ok_or_else(|| Failure::Usage {
             message: "there is no home directory to keep a store in".into(),
             help: Some("enjamb --store DIR …".into()),
@@ -359,6 +376,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
         Command::Serve(serve) => serve.run(context),
+        Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),

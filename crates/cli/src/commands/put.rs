@@ -8,6 +8,7 @@ use enjamb_service::{Expect, PutOptions, Store, Stored, parse_ttl};
 use serde_json::json;
 
 use super::Context;
+use super::remote::Remote;
 use crate::failure::{Exit, Result};
 use crate::ui::{Cell, Table};
 
@@ -32,8 +33,11 @@ pub struct Put {
 impl Put {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let ttl_ms = self.ttl.as_deref().map(parse_ttl).transpose()?;
-        let store = context.open_or_create()?;
         let files = if self.files.is_empty() { vec![PathBuf::from("-")] } else { self.files.clone() };
+        if let Some(remote) = context.remote()? {
+            return self.put_remote(context, &remote, files);
+        }
+        let store = context.open_or_create()?;
         let options = PutOptions { expected: self.id, ttl_ms, by: context.actor() };
         let mut all = Vec::new();
         for file in files {
@@ -44,6 +48,22 @@ impl Put {
                     return Err(error);
                 }
             }
+        }
+        report(context, &all)
+    }
+
+    fn put_remote(&self, context: &mut Context<'_>, remote: &Remote, files: Vec<PathBuf>) -> Result<Exit> {
+        let mut all = Vec::new();
+        for file in files {
+            let expected = self.id.map(|id| id.to_string());
+            let stored = match file.as_os_str() == "-" {
+                true => remote.put(&mut std::io::stdin().lock(), expected, self.ttl.as_deref())?,
+                false => remote.put(&mut super::file::open(&file)?, expected, self.ttl.as_deref())?,
+            };
+            if let Some(name) = &self.tag {
+                remote.call("tag", json!({"name": name, "artifact": stored.id.to_string()}))?;
+            }
+            all.push((file, stored));
         }
         report(context, &all)
     }

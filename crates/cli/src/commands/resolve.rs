@@ -19,13 +19,20 @@ pub struct Resolve {
 
 impl Resolve {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let at = self.at.unwrap_or(Timestamp::from_micros(i64::MAX));
-        let id = store.resolve(&self.principal, at)?;
+        let id = match context.remote()? {
+            Some(remote) => {
+                let asked = json!({"principal": self.principal, "at": self.at.map(|at| at.to_string())});
+                remote.call("resolve", asked)?["id"].as_str().unwrap_or_default().to_owned()
+            }
+            None => {
+                let at = self.at.unwrap_or(Timestamp::from_micros(i64::MAX));
+                context.open()?.resolve(&self.principal, at)?.to_string()
+            }
+        };
         if context.ui.is_json() {
-            context.ui.json("resolve", json!({"id": id.to_string(), "principal": self.principal}))?;
+            context.ui.json("resolve", json!({"id": id, "principal": self.principal}))?;
         } else {
-            context.ui.answer(id.to_string())?;
+            context.ui.answer(id)?;
         }
         Ok(Exit::Done)
     }

@@ -22,10 +22,14 @@ pub struct Show {
 
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let id = store.revision(&self.revision)?;
-        let commit = store.show(&id)?;
-        let children = store.children(&id)?;
+        let (commit, children) = match context.remote()? {
+            Some(remote) => remote.show(&self.revision)?,
+            None => {
+                let store = context.open()?;
+                let id = store.revision(&self.revision)?;
+                (store.show(&id)?, store.children(&id)?)
+            }
+        };
         if context.ui.is_json() {
             context.ui.json("show", commit_json(&commit, Some(&children)))?;
             return Ok(Exit::Done);

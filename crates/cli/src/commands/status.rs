@@ -26,6 +26,9 @@ const RECENT_STREAMS: usize = 5;
 
 impl Status {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if let Some(remote) = context.remote()? {
+            return remote_status(context, &remote);
+        }
         let dir = context.store_dir()?;
         let store = match context.open() {
             Err(Failure::Service(ServiceError::Ledger(LedgerError::NoStore(_)))) => return nothing_yet(context),
@@ -69,6 +72,32 @@ impl Status {
         }
         Ok(exit)
     }
+}
+
+fn remote_status(context: &mut Context<'_>, remote: &super::remote::Remote) -> Result<Exit> {
+    let status: enjamb_server::view::StoreStatus = remote.0.call("status", json!({"recent": RECENT_STREAMS}))?;
+    let at = context.named_store().map(|at| at.to_string_lossy().into_owned()).unwrap_or_default();
+    if context.ui.is_json() {
+        let mut value = serde_json::to_value(&status).unwrap_or_default();
+        value["path"] = at.into();
+        context.ui.json("status", value)?;
+        return Ok(Exit::Done);
+    }
+    let ui = &mut context.ui;
+    ui.line(format!("enjamb {}  {at}", env!("CARGO_PKG_VERSION")))?;
+    let (streams, frames) = (plural(status.streams, "stream"), plural(status.frames, "frame"));
+    ui.line(format!("  {streams}  {frames}  {}", plural(status.artifacts, "artifact")))?;
+    ui.line(format!(
+        "  {} of content in {} on disk",
+        bytes(status.frame_bytes + status.artifact_bytes),
+        bytes(status.disk.total)
+    ))?;
+    let recent: Vec<_> = status.recent.iter().filter_map(enjamb_server::view::Stream::summary).collect();
+    if !recent.is_empty() {
+        ui.line("")?;
+        ui.table(&stream_table(&recent))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {

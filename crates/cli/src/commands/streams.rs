@@ -27,10 +27,14 @@ pub struct Streams {
 
 impl Streams {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
         let order = if self.by_name { StreamOrder::Name } else { StreamOrder::Recent };
         let limit = if self.all { usize::MAX } else { self.limit };
-        let mut streams = if limit == 0 { Vec::new() } else { store.streams(self.kind.as_deref(), order, limit)? };
+        let mut streams = match context.remote()? {
+            _ if limit == 0 => Vec::new(),
+            // Only by name there are pages.
+            Some(remote) => remote.streams(self.kind.as_deref(), self.by_name || self.all, limit)?,
+            None => context.open()?.streams(self.kind.as_deref(), order, limit)?,
+        };
         streams.truncate(limit);
         if context.ui.is_json() {
             let rows: Vec<_> = streams.iter().map(stream_json).collect();

@@ -1,5 +1,6 @@
 //! The command as people and programs meet it: every story runs the real binary on a store of its own.
 
+mod agents;
 mod artifacts;
 mod capture;
 mod care;
@@ -18,13 +19,16 @@ mod hooks;
 mod hostile;
 mod imports;
 mod intake;
+mod killed;
 mod large;
 mod listings;
 mod live;
 mod output;
 mod packs;
+mod parity;
 mod processes;
 mod refusals;
+mod remote;
 mod resume;
 mod runner;
 mod secrets;

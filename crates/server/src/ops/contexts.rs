@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use enjamb_core::CommitId;
 use enjamb_core::chain::CommitKind;
+use enjamb_core::{CommitId, Timestamp};
 use enjamb_service::{
     ChainCompact, ChainSummary, Checkpoint, Content, Filter, Materialize, Note, Reach, Snapshot, Source as Listed,
 };
@@ -422,14 +422,14 @@ fn loss(call: &Call, asked: One) -> Result<view::Loss> {
 #[serde(deny_unknown_fields)]
 struct Resolve {
     principal: String,
-    /// RFC 3339; now, if not given
+    /// RFC 3339; the end of time, if not given
     at: Option<String>,
 }
 
 fn resolve(call: &Call, asked: Resolve) -> Result<view::Resolved> {
     let at = match asked.at.as_deref() {
         Some(text) => time("at", text)?,
-        None => enjamb_service::Env::system().now(),
+        None => Timestamp::from_micros(i64::MAX),
     };
     Ok(view::Resolved { id: call.store().resolve(&asked.principal, at)?.to_string() })
 }

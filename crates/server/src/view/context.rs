@@ -1,7 +1,9 @@
 //! Commits, their histories and what is made of them.
 
-use enjamb_core::CommitId;
-use enjamb_ledger::StoredCommit;
+use enjamb_core::chain::CommitKind;
+use enjamb_core::frame::{CommitType, ContextCommitted, Trigger};
+use enjamb_core::{CommitId, Json};
+use enjamb_ledger::{Link, StoredCommit};
 use enjamb_service::{Checkpointed, Difference, Materialized, Page, RefView, Side};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,62 @@ impl Context {
             stream: stored.stream.to_string(),
             seq: stored.seq,
             children: children.map(ids),
+        }
+    }
+}
+
+impl Context {
+    /// The commit as a store on this machine has it.
+    pub fn stored(&self) -> Option<StoredCommit> {
+        let kind = match self.kind.as_str() {
+            "delta" => CommitKind::Delta,
+            "compaction" => CommitKind::Compaction,
+            "snapshot" => CommitKind::Snapshot,
+            _ => return None,
+        };
+        let link = Link {
+            id: self.id.parse().ok()?,
+            parent: self.parent.as_deref().and_then(|parent| parent.parse().ok()),
+            kind,
+            generation: self.generation,
+            created_at: self.created_at.parse().ok()?,
+        };
+        let (summary, tags) = (self.summary.clone(), self.tags.clone());
+        Some(StoredCommit {
+            link,
+            stream: self.stream.parse().ok()?,
+            seq: self.seq,
+            commit: self.frame(kind),
+            summary,
+            tags,
+        })
+    }
+
+    fn frame(&self, kind: CommitKind) -> ContextCommitted {
+        ContextCommitted {
+            commit_id: self.id.clone(),
+            version: 1,
+            parent: self.parent.clone(),
+            commit_type: match kind {
+                CommitKind::Delta => CommitType::Delta,
+                CommitKind::Compaction => CommitType::Compaction,
+                CommitKind::Snapshot => CommitType::Snapshot,
+            },
+            artifact_ref: self.artifact.clone(),
+            format: self.format.clone(),
+            template: self.template.clone(),
+            principal: self.principal.clone(),
+            machine: self.machine.clone(),
+            agent_session_id: self.session_id.clone(),
+            checkpoint: Trigger::from(self.checkpoint.as_str()),
+            ticket_id: self.ticket_id.clone(),
+            thread_id: self.thread_id.clone(),
+            summary: self.summary.clone(),
+            message_count: self.messages,
+            token_count: self.tokens.value,
+            token_method: self.tokens.method.clone(),
+            created_at: self.created_at.clone(),
+            attributes: self.attributes.clone().map(Json::from),
         }
     }
 }

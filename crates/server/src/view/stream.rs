@@ -1,5 +1,6 @@
 //! Streams, frames and artifacts.
 
+use enjamb_core::{Json, Timestamp};
 use enjamb_ledger::{Appended, StoredFrame, StreamSummary};
 use enjamb_service::{ArtifactView, Stored};
 use schemars::JsonSchema;
@@ -37,6 +38,22 @@ impl From<&StreamSummary> for Stream {
     }
 }
 
+impl Stream {
+    /// The stream as a listing on this machine has it. How many of its frames are messages is not told.
+    pub fn summary(&self) -> Option<StreamSummary> {
+        let ms = |text: &String| text.parse::<Timestamp>().ok().map(Timestamp::as_millis);
+        Some(StreamSummary {
+            stream: self.stream.parse().ok()?,
+            next_seq: self.frames,
+            chain: enjamb_core::Digest::from_hex(&self.chain)?,
+            first_ms: ms(&self.first_at)?,
+            last_ms: ms(&self.last_at)?,
+            bytes: self.bytes,
+            messages: 0,
+        })
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Streams {
     pub streams: Vec<Stream>,
@@ -48,15 +65,16 @@ pub struct Streams {
 pub struct Frame {
     pub seq: u64,
     pub chain: String,
-    /// The frame as it is stored.
-    pub frame: Value,
+    /// The frame as it is stored, byte for byte.
+    #[schemars(with = "Value")]
+    pub frame: Json,
 }
 
 impl From<&StoredFrame> for Frame {
     fn from(frame: &StoredFrame) -> Self {
         // What is stored was parsed when it was appended.
-        let value = serde_json::from_slice(&frame.json).unwrap_or(Value::Null);
-        Self { seq: frame.seq, chain: frame.chain.to_hex(), frame: value }
+        let json = Json::parse(String::from_utf8_lossy(&frame.json)).unwrap_or_else(|_| Json::from(Value::Null));
+        Self { seq: frame.seq, chain: frame.chain.to_hex(), frame: json }
     }
 }
 

@@ -6,6 +6,7 @@ mod contexts;
 mod events;
 mod frames;
 mod harness;
+mod mcp;
 mod operations;
 mod refusals;
 mod seed;

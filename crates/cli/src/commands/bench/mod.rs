@@ -1,6 +1,7 @@
 //! `enjamb bench`: our side of the benchmark harness. The last line is JSON with `seconds`, `n` and latencies.
 
 mod chain;
+mod server;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,21 @@ enum What {
         #[arg(long, default_value_t = 200)]
         times: usize,
     },
+    /// Clients of a server that append 1 KB durably
+    Serve {
+        #[arg(long, default_value_t = 64)]
+        clients: usize,
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+    },
+    /// How soon followers of a server know, and what they cost
+    Follow {
+        #[arg(long, default_value_t = 2_000)]
+        followers: usize,
+        /// So many of them take nothing
+        #[arg(long, default_value_t = 200)]
+        stuck: usize,
+    },
     /// Every frame of a long thread, checked and decoded
     Replay {
         #[arg(long, default_value_t = 333_333)]
@@ -94,6 +110,8 @@ impl Bench {
             What::Resolve { n, questions } => chain::resolve(&store, *n, *questions)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
             What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
+            What::Serve { clients, seconds } => server::load(store.dir(), *clients, *seconds)?,
+            What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
             What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;

@@ -1,0 +1,142 @@
+//! Every operation of the server, with the command and the tool that do the same, or why there is none.
+
+use std::collections::BTreeSet;
+
+use enjamb_server::{TOOLS, routes};
+
+use crate::runner::Enjamb;
+
+/// Operations and the command that does the same.
+const COMMANDS: &[(&str, &str)] = &[
+    ("streams", "streams"),
+    ("stream", "streams"),
+    ("frames", "frames"),
+    ("append", "append"),
+    ("append_any", "append"),
+    ("follow", "frames"),
+    ("follow_principal", "frames"),
+    ("artifacts", "artifacts"),
+    ("put", "put"),
+    ("put_as", "put"),
+    ("get", "get"),
+    ("artifact", "get"),
+    ("pin", "pin"),
+    ("tags", "tag"),
+    ("tagged", "tag"),
+    ("tag", "tag"),
+    ("untag", "tag"),
+    ("log", "log"),
+    ("checkpoint", "checkpoint"),
+    ("show", "show"),
+    ("note", "note"),
+    ("history", "log"),
+    ("children", "children"),
+    ("tips", "tips"),
+    ("materialize", "materialize"),
+    ("account", "materialize"),
+    ("diff", "diff"),
+    ("merge_base", "merge-base"),
+    ("snapshot", "checkpoint"),
+    ("compact_chain", "compact"),
+    ("chain_loss", "compact"),
+    ("resolve", "resolve"),
+    ("refs", "refs"),
+    ("ref", "refs"),
+    ("move_ref", "fork"),
+    ("delete_ref", "refs"),
+    ("fork", "fork"),
+    ("threads", "thread list"),
+    ("create_thread", "thread create"),
+    ("search_threads", "thread search"),
+    ("thread_map", "thread map"),
+    ("thread", "thread get"),
+    ("update_thread", "thread tag"),
+    ("post", "thread post"),
+    ("follow_thread", "thread events"),
+    ("branch", "thread branch"),
+    ("handoff", "thread handoff"),
+    ("reference", "thread reference"),
+    ("pins", "thread pin"),
+    ("pin_message", "thread pin"),
+    ("unpin_message", "thread pin"),
+    ("decisions", "thread decisions"),
+    ("cut_points", "compact cuts"),
+    ("compaction_status", "compact status"),
+    ("compact", "compact by-hand"),
+    ("compact_auto", "compact"),
+    ("compact_schedule", "compact schedule"),
+    ("thread_loss", "compact"),
+    ("jobs", "job list"),
+    ("run_job", "job run"),
+    ("cancel_job", "job cancel"),
+    ("cursors", "cursor status"),
+    ("set_cursor", "cursor set"),
+    ("rotate_cursor", "cursor rotate"),
+    ("compile", "compile"),
+    ("bundle", "bundle show"),
+    ("audit", "compile"),
+    ("render", "render"),
+    ("packs", "pack list"),
+    ("pack", "pack"),
+    ("unpack", "unpack"),
+    ("packed", "pack show"),
+    ("status", "status"),
+    ("doctor", "doctor"),
+    ("verify", "verify"),
+    ("maintain", "maintain"),
+    ("gc", "gc"),
+];
+
+/// Operations without a command, and why.
+const NO_COMMAND: &[(&str, &str)] = &[
+    ("meta", "it is about the server"),
+    ("openapi", "it is about the server"),
+    ("docs", "it is about the server"),
+    ("health", "it is about the server"),
+    ("ready", "it is about the server"),
+    ("metrics", "it is about the server"),
+    ("follow_all", "a person follows one thing at a time"),
+];
+
+/// Operations without a tool, and why: beginnings of names, the most particular first.
+const NO_TOOL: &[(&str, &[&str])] = &[
+    ("an agent reads what was said, not the log of it", &["stream", "streams", "frames", "append", "append_any"]),
+    ("tools answer once", &["follow", "follow_principal", "follow_all", "follow_thread"]),
+    ("artifacts are resources", &["artifacts", "artifact", "get", "put", "put_as"]),
+    ("bundles are resources", &["bundle", "render", "audit"]),
+    ("threads are resources", &["thread", "threads", "thread_map", "decisions", "pins"]),
+    ("context_log and context_show tell it", &["history", "children", "tips", "merge_base", "account", "refs", "ref"]),
+    ("nothing is taken away or renamed by an agent", &["untag", "delete_ref", "move_ref", "update_thread"]),
+    ("names and keeping of bytes are a person's", &["tag", "tags", "tagged", "pin", "pin_message", "unpin_message"]),
+    ("an agent branches contexts, and hands threads over", &["create_thread", "branch", "reference"]),
+    ("compaction is the runtime's", &["snapshot", "compact_chain", "chain_loss", "cut_points", "compaction_status"]),
+    ("compaction is the runtime's", &["compact", "compact_auto", "compact_schedule", "thread_loss"]),
+    ("compaction is the runtime's", &["jobs", "run_job", "cancel_job", "cursors", "set_cursor", "rotate_cursor"]),
+    ("packs are read by people and programs", &["packs", "packed", "unpack"]),
+    ("keeping the store is its owner's", &["status", "doctor", "verify", "maintain", "gc"]),
+    ("it is about the server", &["meta", "openapi", "docs", "health", "ready", "metrics"]),
+];
+
+#[test]
+fn every_operation_has_a_command_or_a_reason() {
+    let all: BTreeSet<_> = routes().into_iter().filter(|route| !route.seed).map(|route| route.operation).collect();
+    let listed: Vec<_> = COMMANDS.iter().chain(NO_COMMAND).map(|(operation, _)| *operation).collect();
+    let unique: BTreeSet<_> = listed.iter().copied().collect();
+    assert_eq!(unique.len(), listed.len(), "each is listed once");
+    assert_eq!(unique, all);
+    let enjamb = Enjamb::new();
+    let commands: BTreeSet<_> = COMMANDS.iter().map(|(_, command)| *command).collect();
+    for command in commands {
+        let words: Vec<_> = command.split(' ').chain(["--help"]).collect();
+        enjamb.run(&words).done();
+    }
+}
+
+#[test]
+fn every_operation_has_a_tool_or_a_reason() {
+    let all: BTreeSet<_> = routes().into_iter().filter(|route| !route.seed).map(|route| route.operation).collect();
+    let tools: BTreeSet<_> = TOOLS.iter().map(|tool| tool.operation).collect();
+    let without: BTreeSet<_> = NO_TOOL.iter().flat_map(|(_, operations)| operations.iter().copied()).collect();
+    assert!(tools.is_disjoint(&without), "{:?}", tools.intersection(&without));
+    assert_eq!(tools.union(&without).copied().collect::<BTreeSet<_>>(), all);
+}
