@@ -73,8 +73,7 @@ fn says_what_travels_before_it_says_how_to_go_on() {
          \n  \
            travels    2 turns · 6 messages · 1 tool call with results\n  \
            changes    directory: /nowhere/shop → [..]\n  \
-           checks     every tool call has its result ✓   read back, compared ✓\n             \
-                      thinking-foreign: The signature of a thinking block is none that Anthropic made.\n\
+           checks     every tool call has its result ✓   read back, compared ✓\n\
          \n\
          wrote  [..]/.claude/projects/[..].jsonl\n\
          run    claude --resume [..]        (or add --exec)\n",
