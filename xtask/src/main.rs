@@ -6,6 +6,7 @@ mod ci;
 mod command;
 mod crash;
 mod needs;
+mod realclients;
 mod test;
 
 use std::process::ExitCode;
@@ -40,6 +41,12 @@ const CHORES: &[Chore] = &[
         about: "The fault tests at length: kills, power loss, flipped bits, random operations",
         run: crash::run,
     },
+    Chore {
+        name: "realclients",
+        arguments: "[CASE…]",
+        about: "The real Claude Code and Codex load what was resumed; --sessions N, --corpus DIR, --update",
+        run: realclients::run,
+    },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];
 
@@ -73,7 +80,7 @@ fn help() -> String {
     let mut text = String::from("Usage: cargo xtask <chore>\n\n");
     for Chore { name, arguments, about, .. } in CHORES {
         let call = format!("{name} {arguments}");
-        text.push_str(&format!("  {call:<18} {about}\n"));
+        text.push_str(&format!("  {call:<22} {about}\n"));
     }
     text
 }

@@ -88,7 +88,9 @@ pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed}
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use repair::{RepairContext, RepairedContext};
-pub use resume::{LeftBehind, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug};
+pub use resume::{
+    FileState, LeftBehind, Replanted, ReplantedFile, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug,
+};
 pub use revision::RefView;
 pub use sample::SAMPLE_THREAD;
 pub use secrets::SecretPlace;

@@ -7,6 +7,7 @@ mod error;
 mod memory;
 mod place;
 mod plant;
+mod replant;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use memory::Gathered;
 
 pub use error::ResumeError;
 pub use place::{RuntimeHomes, project_slug};
+pub use replant::{FileState, Replanted, ReplantedFile};
 
 /// What to go on from, and where.
 #[derive(Clone, Debug)]

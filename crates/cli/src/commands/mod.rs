@@ -45,6 +45,7 @@ mod put;
 mod redact;
 mod render;
 mod repair;
+mod replant;
 mod resolve;
 mod restore;
 mod resume;
@@ -144,12 +145,14 @@ pub enum Command {
     MergeBase(merge_base::MergeBase),
     /// Write the conversation that a chain of commits holds
     Materialize(materialize::Materialize),
+    /// Go on from a commit in an agent: write a session that it loads
+    Resume(resume::Resume),
     /// Say why a context would not load
     Check(check::Check),
     /// Write a fork of a context that loads
     Repair(repair::Repair),
-    /// Go on from a commit in an agent: write a session that it loads
-    Resume(resume::Resume),
+    /// Put a session back that its runtime deleted
+    Replant(replant::Replant),
     /// Name a commit to go on from
     Fork(fork::Fork),
     /// List names of commits
@@ -326,6 +329,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Check(check) => check.run(context),
         Command::Repair(repair) => repair.run(context),
         Command::Resume(resume) => resume.run(context),
+        Command::Replant(replant) => replant.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Diff(diff) => diff.run(context),

@@ -73,7 +73,8 @@ fn says_what_travels_before_it_says_how_to_go_on() {
          \n  \
            travels    2 turns · 6 messages · 1 tool call with results\n  \
            changes    directory: /nowhere/shop → [..]\n  \
-           checks     every tool call has its result ✓   read back, compared ✓\n\
+           checks     every tool call has its result ✓   read back, compared ✓\n             \
+                      thinking-foreign: The signature of a thinking block is none that Anthropic made.\n\
          \n\
          wrote  [..]/.claude/projects/[..].jsonl\n\
          run    claude --resume [..]        (or add --exec)\n",
@@ -225,4 +226,56 @@ fn exec_becomes_the_runtime_in_its_directory() {
     command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
     let answer = crate::runner::answer(command, b"").exits(7);
     assert!(answer.line().starts_with("ran --resume ") && answer.line().contains(" in /"), "{}", answer.out());
+}
+
+/// A home in which Claude Code keeps such a session with a subagent, imported from there.
+fn at_home() -> (Enjamb, PathBuf, PathBuf) {
+    let enjamb = Enjamb::new();
+    let dir = enjamb.home().join(".claude/projects/-nowhere-shop");
+    let (own, aside) = (dir.join(format!("{SESSION}.jsonl")), dir.join(SESSION).join("subagents/agent-a1.jsonl"));
+    fs::create_dir_all(aside.parent().unwrap()).unwrap();
+    fs::write(&own, transcript(2)).unwrap();
+    fs::write(&aside, transcript(1).replace("\"isSidechain\":false", "\"isSidechain\":true")).unwrap();
+    enjamb.run(&["import"]).done();
+    (enjamb, own, aside)
+}
+
+#[test]
+fn a_deleted_session_comes_back_with_all_that_lay_beside_it() {
+    let (enjamb, own, aside) = at_home();
+    let (was, was_aside) = (fs::read(&own).unwrap(), fs::read(&aside).unwrap());
+    fs::remove_dir_all(enjamb.home().join(".claude")).unwrap();
+    let planned = enjamb.json(&["replant", SESSION, "--dry-run"]);
+    assert_eq!((&planned["files"][0]["was"], own.exists()), (&json!("missing"), false));
+    check(
+        &enjamb.run(&["replant", &SESSION[..8]]).done().out(),
+        "put back   [..]/5d1c90ab-[..].jsonl  [..]\n\
+         put back   [..]/subagents/agent-a1.jsonl  [..]\n\
+         run        claude --resume 5d1c90ab-[..]\n",
+    );
+    assert_eq!((fs::read(&own).unwrap(), fs::read(&aside).unwrap()), (was, was_aside));
+    assert_eq!(enjamb.json(&["import"])["commits"], 0);
+}
+
+#[test]
+fn a_session_that_is_there_is_never_changed() {
+    let (enjamb, own, _) = at_home();
+    let grown = transcript(2) + "{\"type\":\"mode\"}\n";
+    fs::write(&own, &grown).unwrap();
+    assert_eq!(enjamb.json(&["replant", SESSION])["files"][0]["was"], "there");
+    assert_eq!(fs::read_to_string(&own).unwrap(), grown);
+    fs::write(&own, "{\"torn").unwrap();
+    let answer = enjamb.run(&["replant", SESSION]).exits(5);
+    assert!(answer.err().contains("--beside"), "{}", answer.err());
+    let beside = enjamb.json(&["replant", SESSION, "--beside"]);
+    let planted = written(&beside).replace(beside["session"].as_str().unwrap(), SESSION);
+    assert_eq!(planted.replace(beside["cwd"].as_str().unwrap(), "/nowhere/shop"), transcript(2));
+    assert_eq!(fs::read_to_string(&own).unwrap(), "{\"torn");
+    enjamb.run(&["replant", "nobody"]).exits(3);
+}
+
+#[test]
+fn only_what_was_at_home_in_a_runtime_goes_back_to_it() {
+    let answer = imported(1).run(&["replant", SESSION]).exits(2);
+    assert!(answer.err().contains("enjamb resume ctx-"), "{}", answer.err());
 }

@@ -78,17 +78,16 @@ impl<'i> Transcript<'i> {
 }
 
 impl Loader for Transcript<'_> {
-    /// The loader wants a time on every message, and links between them. Lines of `stream-json` have neither.
+    /// The loader wants links between messages, and times. Lines of `stream-json` have neither.
     fn loads(&self, bytes: &[u8]) -> bool {
-        let (mut messages, mut whole) = (0, 0);
+        let (mut is_linked, mut is_timed) = (true, false);
         each_record(bytes, |record| {
             if is_message(record) {
-                let is_linked = record.members().any(|(name, _)| name == "parentUuid");
-                messages += 1;
-                whole += u64::from(is_linked && record.get("timestamp").is_some() && record.get("uuid").is_some());
+                is_linked &= record.members().any(|(name, _)| name == "parentUuid") && record.get("uuid").is_some();
+                is_timed |= record.get("timestamp").is_some();
             }
         });
-        messages == whole
+        is_linked && is_timed
     }
 
     fn native(&mut self, bytes: &[u8]) {

@@ -23,12 +23,16 @@ pub enum ResumeError {
     Empty { tip: CommitId },
     #[error("{} is there, and is not what was stored of session {session}", path.display())]
     Damaged { session: String, path: PathBuf },
+    #[error("{} is not where a runtime looks for its sessions here", path.display())]
+    NotAtHome { path: PathBuf, tip: Option<CommitId> },
 }
 
 impl ResumeError {
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoRuntime { .. } | Self::BudgetTooSmall { .. } | Self::Empty { .. } => ErrorKind::Invalid,
+            Self::NotAtHome { .. } | Self::NoRuntime { .. } | Self::BudgetTooSmall { .. } | Self::Empty { .. } => {
+                ErrorKind::Invalid
+            }
             Self::CannotWrite { .. } => ErrorKind::Unsupported,
             Self::TierTooLow { .. } => ErrorKind::Lossy,
             Self::NotReadBack { .. } => ErrorKind::Corrupt,
@@ -45,6 +49,7 @@ impl ResumeError {
             Self::NotReadBack { .. } => "not-read-back",
             Self::Empty { .. } => "nothing-to-resume",
             Self::Damaged { .. } => "session-differs",
+            Self::NotAtHome { .. } => "not-at-home",
         }
     }
 
@@ -60,6 +65,8 @@ impl ResumeError {
             Self::Damaged { session, .. } => {
                 Some(format!("enjamb replant {session} --beside    writes it under an id of its own"))
             }
+            Self::NotAtHome { tip, .. } => tip
+                .map(|tip| format!("enjamb resume {tip}    makes a session of it; enjamb export gives the file back")),
             Self::BudgetTooSmall { .. } | Self::NotReadBack { .. } | Self::Empty { .. } => None,
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use notify::event::{CreateKind, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-use crate::{Place, Runtime};
+use crate::Place;
 
 /// Changes that wait to be looked at; when there are more, all files are looked for anew.
 const CHANGES_MAX: usize = 4_096;
