@@ -41,7 +41,7 @@ pub struct Append {
 
 /// The store that frames go to.
 enum Target {
-    Here(Store),
+    Here(Box<Store>),
     Remote(Remote),
 }
 
@@ -50,7 +50,7 @@ impl Append {
         let one = self.frame_type.as_ref().map(|kind| one_frame(kind, self.data.as_deref())).transpose()?;
         let target = match context.remote()? {
             Some(remote) => Target::Remote(remote),
-            None => Target::Here(context.open_or_create()?),
+            None => Target::Here(Box::new(context.open_or_create()?)),
         };
         let all = match one {
             Some(json) => vec![self.send(&target, vec![DraftLine { line: 1, json }], true)?],
