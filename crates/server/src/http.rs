@@ -459,7 +459,8 @@ async fn stream(app: &Arc<App>, source: Source) -> Result<Body> {
 }
 
 fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Body {
-    let (out, receiver) = mpsc::channel(PIECES);
+    // One piece waits at most: whatever does not fit is in the log.
+    let (out, receiver) = mpsc::channel(1);
     let token = caller.token_id().map(str::to_owned);
     let tokens = app.clone();
     let allowed = Box::new(move || token.as_ref().is_none_or(|token| tokens.tokens.is_live(token, now_ms())));

@@ -20,9 +20,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const GATHER: Duration = Duration::from_millis(1);
 /// Frames, and their bytes, that go to followers in one piece.
 const BATCH_FRAMES_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 1 << 20;
+const BATCH_BYTES_MAX: usize = 128 << 10;
 /// Pieces that the ring holds.
-const RING: usize = 32;
+const RING: usize = 64;
 
 /// A frame on its way to followers.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(30);
 /// How long requests may take to end when the server does.
 const GRACE: Duration = Duration::from_secs(10);
 /// What a connection holds on its way in, and on its way out.
-const BUFFER: usize = 64 << 10;
+const BUFFER: usize = 32 << 10;
 const SOCKET: &str = "sock";
 
 /// Where to listen.

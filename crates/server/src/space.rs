@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use enjamb_service::{Env, Result, Store};
 
+use tokio::sync::Semaphore;
+
 use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
@@ -19,12 +21,17 @@ pub struct Space {
     pub hub: Hub,
     pub audit: Audit,
     pub flights: Flights,
+    /// Followers that read the log at once.
+    pub replays: Semaphore,
 }
+
+/// More would only hold more of the log in memory.
+const REPLAYS_MAX: usize = 16;
 
 impl Space {
     pub fn new(store: Arc<Store>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
-        Arc::new(Self { store, hub, audit, flights: Flights::default() })
+        Arc::new(Self { store, hub, audit, flights: Flights::default(), replays: Semaphore::new(REPLAYS_MAX) })
     }
 }
 

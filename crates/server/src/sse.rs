@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use enjamb_core::{RawFrame, StreamId, StreamKind, limits};
+use enjamb_core::{RawFrame, StreamId, StreamKind};
 use enjamb_ledger::Ledger;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -19,9 +19,9 @@ use crate::problem::{Problem, Result};
 use crate::space::Space;
 
 /// Frames that are read at once.
-const PAGE: usize = 256;
-/// Bytes that are read at once, as far as whole frames allow.
-const PAGE_BYTES: usize = 1 << 20;
+const PAGE: usize = 64;
+/// Bytes that are sent at once, as far as whole frames allow. Who takes nothing holds up a few of these.
+const PAGE_BYTES: usize = 32 << 10;
 
 /// What is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,14 +138,14 @@ impl Follower {
 
     async fn follow_on(&mut self) -> Step<()> {
         loop {
-            while self.read_page().await? == PAGE {
+            while self.read_page().await? {
                 self.check_behind()?;
             }
             let hub = self.space.hub.clone();
             let listening = tokio::task::spawn_blocking(move || hub.listen()).await;
             let Ok(Ok(mut live)) = listening else { return Err(End::Quiet) };
             // What came between the last page and the listening.
-            if self.read_page().await? < PAGE {
+            if !self.read_page().await? {
                 self.listen(&mut live).await?;
             }
         }
@@ -224,18 +224,20 @@ impl Follower {
         self.follow.types.is_empty() || self.follow.types.iter().any(|wanted| wanted == kind)
     }
 
-    /// Sends a page of what is in the log, and says how many frames it looked at.
-    async fn read_page(&mut self) -> Step<usize> {
+    /// Sends a page of what is in the log, and says whether there may be more.
+    async fn read_page(&mut self) -> Step<bool> {
         let (space, follow) = (self.space.clone(), self.follow.clone());
-        let read = tokio::task::spawn_blocking(move || page(&space, &follow)).await;
-        let Ok(Ok(frames)) = read else {
-            tracing::error!(subject = ?self.follow.subject, "cannot read the log for a follower");
-            return Err(End::Quiet);
+        let (frames, more) = {
+            let Ok(_turn) = self.space.replays.acquire().await else { return Err(End::Quiet) };
+            let read = tokio::task::spawn_blocking(move || page(&space, &follow)).await;
+            let Ok(Ok(read)) = read else {
+                tracing::error!(subject = ?self.follow.subject, "cannot read the log for a follower");
+                return Err(End::Quiet);
+            };
+            read
         };
-        let bytes: usize = frames.iter().map(|live| live.json.len()).sum();
-        let count = if bytes >= PAGE_BYTES { PAGE } else { frames.len() };
         self.send_batch(&Arc::new(frames)).await?;
-        if *self.ending.borrow() { Err(End::Quiet) } else { Ok(count) }
+        if *self.ending.borrow() { Err(End::Quiet) } else { Ok(more) }
     }
 
     async fn send(&self, bytes: Bytes) -> Step<()> {
@@ -252,13 +254,13 @@ pub fn is_audit(stream: &StreamId) -> bool {
     matches!(&stream.kind, StreamKind::Other(kind) if kind == crate::audit::KIND)
 }
 
-/// The next frames of what is followed: at most a page of them.
-fn page(space: &Space, follow: &Follow) -> Result<Vec<Live>> {
+/// The next frames of what is followed, at most a page of them, and whether there may be more.
+fn page(space: &Space, follow: &Follow) -> Result<(Vec<Live>, bool)> {
     let ledger = space.store.ledger();
-    let mut found = Vec::new();
+    let mut found: Vec<Live> = Vec::new();
+    let mut bytes = 0;
     match &follow.subject {
         Subject::Everything { .. } => {
-            let mut bytes = 0;
             ledger.each_frame(follow.next, &mut |number, frame| {
                 bytes += frame.json.len();
                 found.push(Live::of(number, frame));
@@ -266,7 +268,11 @@ fn page(space: &Space, follow: &Follow) -> Result<Vec<Live>> {
             })?;
         }
         Subject::Stream(stream) => {
-            for frame in ledger.frames(stream, follow.next, PAGE.min(limits::PAGE_ROWS_MAX))? {
+            for frame in ledger.frames(stream, follow.next, PAGE)? {
+                if bytes >= PAGE_BYTES {
+                    break;
+                }
+                bytes += frame.json.len();
                 let kind =
                     RawFrame::parse(frame.json.clone()).map(|raw| raw.type_name().to_owned()).unwrap_or_default();
                 let event = Bytes::from(event(&frame.seq.to_string(), &kind, &frame.json));
@@ -275,7 +281,8 @@ fn page(space: &Space, follow: &Follow) -> Result<Vec<Live>> {
             }
         }
     }
-    Ok(found)
+    let more = found.len() >= PAGE || bytes >= PAGE_BYTES;
+    Ok((found, more))
 }
 
 #[cfg(test)]
