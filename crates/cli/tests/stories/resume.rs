@@ -32,7 +32,8 @@ pub fn transcript(turns: u64) -> String {
             add("c1".into(), "assistant", reply("mc1", call));
             let result = json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "what a says"}]);
             add("r1".into(), "user", json!({"role": "user", "content": result}));
-            let thought = json!({"type": "thinking", "thinking": "hm", "signature": "c2lnbmVk"});
+            let thought =
+                json!({"type": "thinking", "thinking": "hm", "signature": "c2lnbmVkIGJ5IG5vYm9keSBpbiBwYXJ0aWN1bGFy"});
             add("t1".into(), "assistant", reply("ma1", thought));
         }
         add(
