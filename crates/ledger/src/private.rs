@@ -1,8 +1,8 @@
 //! Files and directories that only their owner reads. What agents were told and shown is nobody else's business.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const FILE_MODE: u32 = 0o600;
@@ -16,6 +16,12 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 /// A new, empty file in place of whatever was there.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+}
+
+/// Makes a file its owner's alone without opening it: whoever closes a file gives up all locks that the process has on it,
+/// and those of SQLite are such locks.
+pub fn restrict(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(FILE_MODE))
 }
 
 /// The file as it is, or a new, empty one.

@@ -29,7 +29,7 @@ pub struct FrameRecord {
     /// Set on the first frame of a batch that came with an idempotency key.
     pub key: Option<KeyUse>,
     /// Covers this frame and the chain of the frame before it. Most sealed frames are without: it follows from those
-    /// before, back to a [`STATION`].
+    /// before, back to one in 64 that keeps its own.
     pub chain: Option<Digest>,
     pub json: Vec<u8>,
 }

@@ -66,8 +66,8 @@ impl SqliteLedger {
         let partial = to.with_extension("db-partial");
         remove_if_there(&partial)?;
         let from = log::open(&self.dir.join("log.db"), self.vfs())?;
-        private::create(&partial).map_err(|error| LedgerError::io(&partial, error))?;
         let mut copy = Connection::open(&partial).map_err(known)?;
+        private::restrict(&partial).map_err(|error| LedgerError::io(&partial, error))?;
         let backup = rusqlite::backup::Backup::new(&from, &mut copy).map_err(known)?;
         while let rusqlite::backup::StepResult::More | rusqlite::backup::StepResult::Busy =
             backup.step(PAGES_PER_STEP).map_err(known)?

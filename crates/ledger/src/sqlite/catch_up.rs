@@ -40,14 +40,15 @@ fn alone(path: &Path) -> Result<File, LedgerError> {
 
 fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    if vfs.is_none() && !path.exists() {
-        // Where this does not work, SQLite says why not.
-        let _ = private::create_if_missing(path);
-    }
+    let is_new = !path.exists();
     let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
         None => Connection::open_with_flags(path, flags)?,
     };
+    if is_new && vfs.is_none() {
+        // The directory is its owner's alone in any case.
+        let _ = private::restrict(path);
+    }
     connection.busy_timeout(BUSY_WAIT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;

@@ -1,6 +1,6 @@
 //! `log.db`: the truth. Records under sequential numbers, and which ranges of them have moved into segments.
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,11 +65,11 @@ pub(crate) fn only_read(connection: &Connection) -> Result<(), LedgerError> {
 /// Makes the log of a new store.
 pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
     let doing = "creating the log";
-    if vfs.is_none() {
-        // SQLite gives its other files the mode of this one.
-        private::create_if_missing(path).map_err(|error| LedgerError::io(path, error))?;
-    }
     let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    if vfs.is_none() {
+        // SQLite gives its other files, which it makes later, the mode of this one.
+        private::restrict(path).map_err(|error| LedgerError::io(path, error))?;
+    }
     configure(&connection, path)?;
     let known = |error: rusqlite::Error| LedgerError::sqlite(doing, &error);
     connection.execute_batch("BEGIN IMMEDIATE").map_err(known)?;
@@ -184,9 +184,6 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
     if !path.is_file() {
         return Ok(None);
     }
-    if vfs.is_none() && header_says(path, FORMAT) {
-        return Ok(Some(FORMAT));
-    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = connect_plainly(path, vfs, flags).and_then(|connection| identity(&connection));
     match found {
@@ -194,15 +191,6 @@ pub(crate) fn format_of(path: &Path, vfs: Option<&str>) -> Result<Option<u32>, L
         // What is wrong with it is for whoever opens it to say.
         Ok(_) | Err(_) => Ok(None),
     }
-}
-
-/// Whether a log is of this format by the header of its file alone, as nearly every one is. Formats never go back, so what
-/// the write-ahead log may have in place of this header says the same.
-fn header_says(path: &Path, format: u32) -> bool {
-    let mut header = [0; 72];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    let at = |offset: usize| header[offset..].first_chunk().copied().map(u32::from_be_bytes);
-    read.is_ok() && at(60) == Some(format) && at(68) == Some(APPLICATION_ID as u32)
 }
 
 fn check_identity(connection: &Connection, path: &Path) -> Result<(), LedgerError> {

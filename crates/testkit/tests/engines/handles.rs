@@ -1,6 +1,8 @@
 //! Several handles on one store, as several processes have them.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 
@@ -95,5 +97,35 @@ fn a_store_that_several_make_at_once_is_one_store() {
             }
         });
         assert_eq!(batches_in(&store::open(&path)), Ok((0..HANDLES).collect()), "round {round}");
+    }
+}
+
+/// The locks that this process has on a file, as Linux lists them.
+fn locks_on(path: &Path) -> usize {
+    let inode = std::fs::metadata(path).expect("the file").ino();
+    let own = format!(" {} ", std::process::id());
+    let all = std::fs::read_to_string("/proc/locks").expect("a list of locks");
+    all.lines()
+        .filter(|line| line.contains("POSIX") && line.contains(&own) && line.contains(&format!(":{inode} ")))
+        .count()
+}
+
+/// Whoever closes a file, however it was opened, gives up all locks of the process on it; SQLite then takes the log for
+/// unused. So nothing but SQLite opens it.
+#[test]
+fn opening_a_store_again_gives_up_no_lock() {
+    let dir = store::directory();
+    let ledger = store::create(dir.path());
+    make::append(&ledger, batch(1));
+    ledger.totals().expect("totals");
+    for name in ["log.db", "index.db"] {
+        let held = locks_on(&dir.path().join(name));
+        assert!(held > 0, "{name}");
+        drop(store::create(dir.path()));
+        let other = store::open(dir.path());
+        make::append(&other, batch(2));
+        other.totals().expect("totals");
+        drop(other);
+        assert_eq!(locks_on(&dir.path().join(name)), held, "{name}");
     }
 }
