@@ -111,8 +111,8 @@ mod tests {
     fn sessions_lie_where_their_runtime_looks() {
         let plain = homes(&[]);
         assert_eq!(
-            path(&plain, Runtime::ClaudeCode, "/work/my_shop.io é"),
-            format!("/home/d/.claude/projects/-work-my-shop-io--/{SESSION}.jsonl")
+            path(&plain, Runtime::ClaudeCode, "/srv/my_shop.io é"),
+            format!("/home/d/.claude/projects/-srv-my-shop-io--/{SESSION}.jsonl")
         );
         assert_eq!(
             path(&plain, Runtime::Codex, "/work"),
