@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ResumeError, ThreadError};
+use crate::{Ending, ResumeError, ThreadError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -53,6 +53,10 @@ pub enum ServiceError {
     MixedFormats { tip: CommitId, formats: [String; 2] },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
+    #[error("no provider is configured, and a run needs one to ask")]
+    NoProvider,
+    #[error("run {run} ended: {}{}", ending.reason.as_str(), ending.said())]
+    Run { run: String, ending: Ending },
     #[error("{url}: {detail}")]
     Endpoint { url: String, kind: ErrorKind, detail: String },
     #[error("{}: {source}", path.display())]
@@ -71,6 +75,8 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
+            Self::NoProvider => ErrorKind::Invalid,
+            Self::Run { ending, .. } => ending.reason.kind(),
             Self::Thread(error) => error.kind(),
             Self::Resume(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
@@ -111,6 +117,8 @@ impl ServiceError {
             Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
+            Self::NoProvider => "no-provider",
+            Self::Run { ending, .. } => ending.reason.code(),
             Self::Endpoint { .. } => "endpoint-failed",
             Self::File { .. } => "file-error",
             Self::BadFile { .. } => "bad-file",
@@ -149,6 +157,10 @@ impl ServiceError {
                 Some("enjamb resolve PRINCIPAL --at TIME    or set ENJAMB_CONTEXT_ID where the agent runs".into())
             }
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
+            Self::NoProvider => Some(
+                "set ENJAMB_ENDPOINT to the URL of a provider, ENJAMB_MODEL to a model and ENJAMB_ENDPOINT_KEY to a key".into(),
+            ),
+            Self::Run { ending, .. } => ending.help().map(str::to_owned),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),
             Self::UnknownFormat(_) => {

@@ -1,5 +1,6 @@
 //! What enjamb does, one file an operation. Surfaces parse, call and render; they decide nothing.
 
+mod address;
 mod append;
 mod artifact;
 mod branch;
@@ -20,6 +21,7 @@ mod error;
 mod exchange;
 mod export;
 mod gc;
+mod http;
 mod import;
 mod link;
 mod list;
@@ -44,6 +46,7 @@ mod thread_error;
 mod thread_search;
 mod timeline;
 mod translate;
+mod turn;
 mod watch;
 
 use std::path::Path;
@@ -96,15 +99,18 @@ pub use sample::SAMPLE_THREAD;
 pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
-pub use summarize::{
-    Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
-};
+pub use summarize::{Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary};
 pub use tag::TagView;
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use turn::{
+    CommandTool, Effect, EndReason, EndedRun, Ending, Means, Prices, Provider, ProviderOptions, ToolLimits, Toolbox,
+    Turn, TurnEvent, Turned,
+};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
 
+pub use enjamb_core::provider::Dialect;
 pub use enjamb_ledger::Outcome;
 
 pub type Result<T> = std::result::Result<T, ServiceError>;

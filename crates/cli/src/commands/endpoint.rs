@@ -27,11 +27,22 @@ pub struct EndpointArgs {
     timeout: u64,
 }
 
+/// What an endpoint speaks.
 #[derive(Clone, Copy, ValueEnum)]
-enum Api {
+pub enum Api {
     Responses,
     Chat,
     Messages,
+}
+
+impl From<Api> for Dialect {
+    fn from(api: Api) -> Self {
+        match api {
+            Api::Responses => Self::Responses,
+            Api::Chat => Self::Chat,
+            Api::Messages => Self::Messages,
+        }
+    }
 }
 
 impl EndpointArgs {
@@ -40,11 +51,7 @@ impl EndpointArgs {
         let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()).map(Key::new);
         Some(EndpointOptions {
             url: self.endpoint.clone()?,
-            dialect: self.api.map(|api| match api {
-                Api::Responses => Dialect::Responses,
-                Api::Chat => Dialect::Chat,
-                Api::Messages => Dialect::Messages,
-            }),
+            dialect: self.api.map(Dialect::from),
             model: self.model.clone()?,
             key,
             budget_tokens: self.budget?,

@@ -62,6 +62,7 @@ mod thread;
 mod thread_view;
 mod tips;
 mod token;
+mod turn;
 mod unpack;
 mod verify;
 mod watch;
@@ -294,6 +295,14 @@ impl Context<'_> {
     /// spool, and `status` shows it.
     fn drain_in_passing(&self, store: &Store) {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
+        self.end_dead_runs(store);
+    }
+
+    /// Ends runs whose process is gone, and says so. What fails is tried again by the next command.
+    fn end_dead_runs(&self, store: &Store) {
+        for ended in store.end_dead_runs().unwrap_or_default() {
+            self.ui.aside(&format!("run {} was cut off: it is ended as interrupted, and what came is kept", ended.run));
+        }
     }
 
     pub fn actor(&self) -> Actor {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use enjamb_core::thread::Selector;
-use enjamb_service::{Handoff, Post, RunId, ServiceError, Store, ThreadError, ThreadQuery};
+use enjamb_service::{Handoff, Post, RunId, ServiceError, Store, ThreadError, ThreadQuery, Turn};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -13,6 +13,7 @@ use super::thread_view::{
     child_json, decision_json, decision_table, edge_json, edge_table, hit_json, hit_table, print_thread, thread_json,
     thread_table,
 };
+use super::turn::{self, RunArgs};
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Subcommand)]
@@ -38,7 +39,9 @@ pub enum Thread {
     Get { thread: String },
     /// Post a message
     #[command(after_help = "Example:\n  enjamb thread post 5d1c90ab 'why is checkout slow?'\n  \
-        enjamb thread post 5d1c90ab --run - < question.md")]
+        enjamb thread post 5d1c90ab --run - < question.md\n\n\
+        With --run the thread is compiled, the provider is asked, and its answer is shown as it comes and kept as frames. \
+        A key is read from ENJAMB_ENDPOINT_KEY and kept nowhere. Ctrl-C ends the run; what came is kept.")]
     Post(PostArgs),
     /// Print a thread's frames, or follow them
     #[command(after_help = "Example:\n  enjamb thread events 5d1c90ab\n  enjamb thread events 5d1c90ab --follow")]
@@ -157,12 +160,17 @@ pub struct PostArgs {
     thread: String,
     /// What to say; - or nothing reads stdin
     message: Option<String>,
-    /// Also say that a run starts for it, under this id or a fresh one
+    /// Also ask a model for an answer; the run has this id or a fresh one
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
     run: Option<Option<String>>,
+    /// Also say that a run starts for it elsewhere, under this id or a fresh one
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, conflicts_with = "run")]
+    spawn: Option<Option<String>>,
     /// Makes a retry of this post answer as the first did
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    #[command(flatten)]
+    with: RunArgs,
 }
 
 /// Where a thread is cut.
@@ -267,13 +275,20 @@ impl Begin {
 
 impl PostArgs {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        // Whom to ask is known before anything is read or posted.
+        let provider = self.run.is_some().then(|| self.with.provider()).transpose()?;
         let store = context.open()?;
         let thread = store.resolve_thread(&self.thread)?;
         let content = match self.message.filter(|message| message != "-") {
             Some(message) => message,
             None => read_words()?,
         };
-        let run = self.run.map(|run| run.map_or(RunId::New, RunId::Given));
+        if let Some(provider) = provider {
+            let (run, idempotency_key) = (self.run.flatten(), self.key);
+            let turn = Turn { content, run, idempotency_key, ..Turn::default() };
+            return turn::run(context, &store, &thread, &turn, &provider);
+        }
+        let run = self.spawn.map(|run| run.map_or(RunId::New, RunId::Given));
         let posted = store.post(&thread, Post { content, run, idempotency_key: self.key }, &context.actor())?;
         let value = json!({
             "thread_id": thread.id, "message_id": posted.message, "seq": posted.seq, "run": posted.run,

@@ -36,3 +36,4 @@ mod serving;
 mod store;
 mod threads;
 mod trouble;
+mod turns;
