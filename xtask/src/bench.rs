@@ -10,6 +10,7 @@ mod large;
 mod listing;
 mod memory;
 mod rounds;
+mod runs;
 mod server;
 mod size;
 mod table;
@@ -40,6 +41,7 @@ enum Workload {
     Memory,
     Large,
     Server,
+    Runs,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -54,6 +56,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("memory", Workload::Memory),
     ("large", Workload::Large),
     ("server", Workload::Server),
+    ("runs", Workload::Runs),
 ];
 
 /// What was asked for on the command line.
@@ -149,6 +152,7 @@ impl Bench {
             Workload::Memory => memory::run(self),
             Workload::Large => large::run(self),
             Workload::Server => server::run(self),
+            Workload::Runs => runs::run(self),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod chain;
 mod server;
+mod turn;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,6 +90,15 @@ enum What {
         #[arg(long, default_value_t = 200)]
         stuck: usize,
     },
+    /// Turns with a provider that sends many events
+    Run {
+        #[arg(long)]
+        endpoint: String,
+        #[arg(long, default_value_t = 100_000)]
+        events: u64,
+        #[arg(long, default_value_t = 1)]
+        turns: u64,
+    },
     /// Every frame of a long thread, checked and decoded
     Replay {
         #[arg(long, default_value_t = 333_333)]
@@ -112,6 +122,7 @@ impl Bench {
             What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
             What::Serve { clients, seconds } => server::load(store.dir(), *clients, *seconds)?,
             What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
+            What::Run { endpoint, events, turns } => turn::run(&store, endpoint, *events, *turns)?,
             What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;
