@@ -197,7 +197,11 @@ fn turns_follow_one_another_as_commits_and_contexts() {
     assert_eq!(said, ["first?", "one", "second?"]);
     let request = crate::Materialize { tip: second.commit, stop: enjamb_core::chain::Stop::Root, format: None };
     let mut bytes = Vec::new();
-    let materialized = stage.store.materialize(&request, &mut |some| Ok(bytes.extend_from_slice(some))).unwrap();
+    let mut take = |some: &[u8]| {
+        bytes.extend_from_slice(some);
+        Ok(())
+    };
+    let materialized = stage.store.materialize(&request, &mut take).unwrap();
     assert_eq!(materialized.messages, 4);
     let roles: Vec<_> = String::from_utf8(bytes).unwrap().lines().map(|line| line.contains("assistant")).collect();
     assert_eq!(roles, [false, true, false, true]);
