@@ -5,6 +5,7 @@
 //! file still begins with: a file that grew adds its tail, and one that was rewritten becomes a branch from where it
 //! differs. Many commits are stored with one sync, together with how far each file was read.
 
+mod ahead;
 mod branches;
 mod commit;
 mod cut;
@@ -14,6 +15,7 @@ mod file;
 mod group;
 mod growth;
 mod importer;
+mod judge;
 mod packed;
 mod places;
 mod segment;
