@@ -11,6 +11,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod config;
 mod current;
 mod cursor;
 mod diff;
@@ -68,6 +69,10 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use config::{
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, Setting, SettingValue, Template,
+    Trust,
+};
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};

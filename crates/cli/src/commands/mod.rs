@@ -14,6 +14,7 @@ mod compact;
 mod compact_view;
 mod compile;
 mod completions;
+mod config;
 mod current;
 mod cursor;
 mod delivery;
@@ -72,7 +73,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ClapErrorKind;
 use clap::{Args, Parser, Subcommand};
-use enjamb_service::{Actor, DrainBounds, Env, MissedAt, Store};
+use enjamb_service::{Actor, Config, ConfigPlaces, DrainBounds, Env, MissedAt, ServiceError, Store};
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::safe;
@@ -228,6 +229,10 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb token create --scope read")]
     Token(token::Token),
+    /// Settings, and where they come from
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb config list --show-origin")]
+    Config(config::Config),
     /// Look for trouble
     Doctor(doctor::Doctor),
     /// The whole story on a sample, in a store that is thrown away
@@ -294,6 +299,18 @@ impl Context<'_> {
     /// spool, and `status` shows it.
     fn drain_in_passing(&self, store: &Store) {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
+    }
+
+    /// The settings that hold here.
+    pub fn config(&self) -> Result<Config> {
+        let config = Config::load(&Self::config_places()?, &|name| std::env::var_os(name));
+        Ok(config.map_err(ServiceError::from)?)
+    }
+
+    /// Where settings are looked for.
+    pub fn config_places() -> Result<ConfigPlaces> {
+        let here = std::env::current_dir().map_err(|source| ServiceError::File { path: ".".into(), source })?;
+        Ok(ConfigPlaces::of(&environment, here))
     }
 
     pub fn actor(&self) -> Actor {
@@ -378,6 +395,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Serve(serve) => serve.run(context),
         Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),
+        Command::Config(config) => config.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),

@@ -8,6 +8,7 @@ mod check;
 mod collection;
 mod commits;
 mod compaction;
+mod config;
 mod contexts;
 mod crash;
 mod disk;
