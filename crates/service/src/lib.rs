@@ -46,6 +46,7 @@ mod thread_search;
 mod timeline;
 mod translate;
 mod watch;
+mod wrap;
 
 use std::path::Path;
 
@@ -83,7 +84,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceSecrets, SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, Started, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -109,6 +110,7 @@ pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_ledger::Outcome;
 

@@ -20,6 +20,7 @@ mod cursor;
 mod delivery;
 mod demo;
 mod diff;
+mod discuss;
 mod doctor;
 mod endpoint;
 mod export;
@@ -53,6 +54,7 @@ mod resolve;
 mod restore;
 mod resume;
 mod resume_view;
+mod run;
 mod serve;
 mod show;
 mod status;
@@ -151,6 +153,10 @@ pub enum Command {
     Materialize(materialize::Materialize),
     /// Go on from a commit in an agent: write a session that it loads
     Resume(resume::Resume),
+    /// Start an agent from a context, and keep what it does as it does it
+    Run(run::Run),
+    /// Start the agent of a ticket from what it understood
+    Discuss(discuss::Discuss),
     /// Say why a context would not load
     Check(check::Check),
     /// Write a fork of a context that loads
@@ -299,6 +305,7 @@ impl Context<'_> {
     /// spool, and `status` shows it.
     fn drain_in_passing(&self, store: &Store) {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
+        let _ = store.settle_runs(&Actor { actor_id: "enjamb".into(), origin: "run".into() });
     }
 
     /// The settings that hold here.
@@ -363,6 +370,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Check(check) => check.run(context),
         Command::Repair(repair) => repair.run(context),
         Command::Resume(resume) => resume.run(context),
+        Command::Run(run) => run.run(context),
+        Command::Discuss(discuss) => discuss.run(context),
         Command::Replant(replant) => replant.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),

@@ -32,6 +32,7 @@ mod refusals;
 mod remote;
 mod resume;
 mod runner;
+mod runs;
 mod secrets;
 mod serving;
 mod store;
