@@ -209,6 +209,10 @@ impl Reader {
         let mut entry = record.entry(acting(Role::User, &blocks), blocks);
         let is_marked = record.object.flag("isMeta") || record.object.flag("isSynthetic");
         entry.synthetic = entry.role != Role::Tool && (is_marked || is_harness(&entry));
+        // A reply is over once somebody else speaks: there are endpoints that give their replies the same ids again.
+        if entry.role == Role::User && !entry.synthetic && !record.is_sidechain() {
+            self.replies.clear();
+        }
         self.push(record, entry)
     }
 

@@ -330,6 +330,7 @@ impl<'s, 'p> Importer<'s, 'p> {
             principal: self.options.principal.clone(),
             machine: self.options.machine.clone(),
             session,
+            started: self.options.started.clone(),
             ..Origin::default()
         }
     }

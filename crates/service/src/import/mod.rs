@@ -49,6 +49,17 @@ pub struct ImportOptions {
     pub machine: Option<String>,
     pub by: Actor,
     pub bounds: ImportBounds,
+    /// What whoever started the agent knows of it.
+    pub started: Option<Started>,
+}
+
+/// An agent that was started by us: what its transcript does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub template: String,
+    pub ticket: Option<String>,
+    /// Why the transcript is read now.
+    pub trigger: &'static str,
 }
 
 /// How much is held in memory, and how much a kill may undo.
