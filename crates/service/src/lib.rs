@@ -45,6 +45,7 @@ mod thread_search;
 mod timeline;
 mod translate;
 mod watch;
+mod workspace;
 
 use std::path::Path;
 
@@ -104,6 +105,10 @@ pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use workspace::{
+    Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
+    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+};
 
 pub use enjamb_ledger::Outcome;
 
