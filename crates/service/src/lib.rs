@@ -46,6 +46,7 @@ mod thread_search;
 mod timeline;
 mod translate;
 mod watch;
+mod workspace;
 mod wrap;
 
 use std::path::Path;
@@ -110,6 +111,10 @@ pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use workspace::{
+    Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
+    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+};
 pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_ledger::Outcome;

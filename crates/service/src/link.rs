@@ -13,8 +13,11 @@ const TICKET_BYTES_MAX: usize = 200;
 /// How often a link is tried again because somebody else wrote of the same principal meanwhile.
 const RETRIES_MAX: usize = 20;
 
+/// Tags that name a workspace checkpoint (`workspace::link`).
+pub(crate) const WORKSPACE: &str = "workspace:";
+
 pub(crate) fn is_link(tag: &str) -> bool {
-    tag.starts_with(PREFIX)
+    tag.starts_with(PREFIX) || tag.starts_with(WORKSPACE)
 }
 
 /// The tickets of a commit, each once.
@@ -69,7 +72,7 @@ impl Store {
     }
 
     /// Notes new tags that follow from those that are there, which nobody else changes in between.
-    fn change_links(
+    pub(crate) fn change_links(
         &self,
         id: &CommitId,
         by: &Actor,

@@ -1,17 +1,23 @@
 //! `enjamb fork` and `enjamb refs`
 
+use std::path::PathBuf;
+
 use clap::Args;
-use enjamb_service::Expect;
+use enjamb_core::CommitId;
+use enjamb_service::{Expect, Forked};
 use serde_json::json;
 
 use super::Context;
 use crate::failure::{Exit, Result};
+use crate::text::plural;
 use crate::ui::{Cell, Table};
 
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n\n\
-    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied."
+    after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n  \
+    enjamb fork ctx-3f2a -n reviewer-b --worktree ../reviewer-b\n\n\
+    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied, unless a \
+    worktree is asked for: a git worktree is made, with the files of the workspace checkpoint that the commit belongs to."
 )]
 pub struct Fork {
     /// The commit to fork from
@@ -23,6 +29,9 @@ pub struct Fork {
     /// Move the name if it is there already
     #[arg(long)]
     force: bool,
+    /// Also restore the files that belong to the commit, into a new git worktree
+    #[arg(long, value_name = "DIR")]
+    worktree: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -38,6 +47,10 @@ impl Fork {
         let store = context.open()?;
         let id = store.revision(&self.revision)?;
         let expect = if self.force { Expect::Anything } else { Expect::Nothing };
+        if let Some(dir) = &self.worktree {
+            let forked = store.fork_worktree(&id, &self.name, expect, dir, &context.actor())?;
+            return show_worktree(context, &self.name, id, &forked);
+        }
         let previous = store.move_reference(&self.name, Some(id), expect, &context.actor())?;
         if context.ui.is_json() {
             let previous = previous.map(|id| id.to_string());
@@ -47,6 +60,22 @@ impl Fork {
         }
         Ok(Exit::Done)
     }
+}
+
+fn show_worktree(context: &mut Context<'_>, name: &str, id: CommitId, forked: &Forked) -> Result<Exit> {
+    let dir = forked.worktree.display().to_string();
+    if context.ui.is_json() {
+        let value = json!({
+            "name": name, "commit": id.to_string(), "previous": forked.previous.map(|id| id.to_string()),
+            "worktree": dir, "checkpoint": forked.checkpoint.id, "git": forked.head, "files": forked.files,
+        });
+        context.ui.json("fork", value)?;
+        return Ok(Exit::Done);
+    }
+    context.ui.line(format!("{name} is {id}"))?;
+    let files = plural(forked.files, "file");
+    context.ui.line(format!("{dir} has {files} of {}, over git commit {}", forked.checkpoint.id, forked.head))?;
+    Ok(Exit::Done)
 }
 
 impl Refs {

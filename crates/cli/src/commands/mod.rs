@@ -68,6 +68,8 @@ mod token;
 mod unpack;
 mod verify;
 mod watch;
+mod workspace;
+mod workspace_view;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -170,6 +172,10 @@ pub enum Command {
     Fork(fork::Fork),
     /// List names of commits
     Refs(fork::Refs),
+    /// Files of a workspace: keep them, compare them, rewind them
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb workspace checkpoint\n  enjamb workspace diff\n  enjamb workspace list")]
+    Workspace(workspace::Workspace),
     /// Compare two contexts
     Diff(diff::Diff),
     /// Say something about a commit
@@ -378,6 +384,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Replant(replant) => replant.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
+        Command::Workspace(workspace) => workspace.run(context),
         Command::Diff(diff) => diff.run(context),
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
