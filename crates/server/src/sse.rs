@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use enjamb_core::redact::mask_bytes;
 use enjamb_core::{RawFrame, StreamId, StreamKind};
 use enjamb_ledger::Ledger;
 use tokio::sync::broadcast::error::RecvError;
@@ -92,7 +93,9 @@ pub fn event(id: &str, kind: &str, json: &[u8]) -> Vec<u8> {
     out
 }
 
+/// What followers are shown has no secrets in it; what is stored is read as frames.
 fn data(out: &mut Vec<u8>, json: &[u8]) {
+    let json = &*mask_bytes(json);
     for line in json.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

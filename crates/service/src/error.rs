@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{Ending, ResumeError, ThreadError};
+use crate::{ConfigError, Denial, Ending, ResumeError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -44,6 +44,10 @@ pub enum ServiceError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -55,6 +59,8 @@ pub enum ServiceError {
     Invalid { what: &'static str, text: String, expected: &'static str },
     #[error("no provider is configured, and a run needs one to ask")]
     NoProvider,
+    #[error("{0}")]
+    Denied(Denial),
     #[error("run {run} ended: {}{}", ending.reason.as_str(), ending.said())]
     Run { run: String, ending: Ending },
     #[error("{url}: {detail}")]
@@ -76,9 +82,12 @@ impl ServiceError {
                 ErrorKind::Invalid
             }
             Self::NoProvider => ErrorKind::Invalid,
+            Self::Denied(denial) => denial.kind(),
             Self::Run { ending, .. } => ending.reason.kind(),
             Self::Thread(error) => error.kind(),
             Self::Resume(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Workspace(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -112,12 +121,15 @@ impl ServiceError {
             Self::NameMoved { .. } => "ref-moved",
             Self::Thread(error) => error.code(),
             Self::Resume(error) => error.code(),
+            Self::Config(error) => error.code(),
+            Self::Workspace(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
             Self::NoProvider => "no-provider",
+            Self::Denied(denial) => denial.code(),
             Self::Run { ending, .. } => ending.reason.code(),
             Self::Endpoint { .. } => "endpoint-failed",
             Self::File { .. } => "file-error",
@@ -158,11 +170,17 @@ impl ServiceError {
             }
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
             Self::NoProvider => Some(
-                "set ENJAMB_ENDPOINT to the URL of a provider, ENJAMB_MODEL to a model and ENJAMB_ENDPOINT_KEY to a key".into(),
+                "set ENJAMB_ENDPOINT to the URL of a provider, ENJAMB_MODEL to a model and ENJAMB_ENDPOINT_KEY to a key; or \
+                 [provider] endpoint and model in the config file"
+                    .into(),
             ),
             Self::Run { ending, .. } => ending.help().map(str::to_owned),
+            Self::Denied(Denial::Unknown(_)) => Some("enjamb tool list".into()),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),
+            Self::Config(error) => error.help(),
+            Self::Workspace(error) => error.help(),
+            Self::Unknown { what: "workspace checkpoint", .. } => Some("enjamb workspace list --all".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))

@@ -12,6 +12,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod config;
 mod current;
 mod cursor;
 mod diff;
@@ -48,6 +49,8 @@ mod timeline;
 mod translate;
 mod turn;
 mod watch;
+mod workspace;
+mod wrap;
 
 use std::path::Path;
 
@@ -71,6 +74,10 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use config::{
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, Setting, SettingValue, Template,
+    Trust,
+};
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
@@ -81,7 +88,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceSecrets, SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, Started, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -105,10 +112,15 @@ pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use turn::{
-    CommandTool, Effect, EndReason, EndedRun, Ending, Means, Prices, Provider, ProviderOptions, ToolLimits, Toolbox,
-    Turn, TurnEvent, Turned,
+    CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
+    ToolLimits, Toolbox, Turn, TurnEvent, Turned,
 };
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use workspace::{
+    Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
+    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+};
+pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_core::provider::Dialect;
 pub use enjamb_ledger::Outcome;

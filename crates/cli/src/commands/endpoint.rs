@@ -27,9 +27,8 @@ pub struct EndpointArgs {
     timeout: u64,
 }
 
-/// What an endpoint speaks.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Api {
+enum Api {
     Responses,
     Chat,
     Messages,

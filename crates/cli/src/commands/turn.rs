@@ -3,43 +3,36 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::Args;
 use enjamb_core::StreamId;
-use enjamb_service::{
-    Dialect, Key, Means, Prices, Provider, ProviderOptions, ServiceError, Store, ToolLimits, Toolbox, Turn, TurnEvent,
-    Turned,
-};
+use enjamb_service::{Config, Means, Prices, Provider, ProviderOptions, ServiceError, Store, Turn, TurnEvent, Turned};
 use serde_json::{Value, json};
 
 use super::Context;
-use super::endpoint::Api;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
 
-/// The only place a key is read from. It is neither stored nor shown.
-const KEY_VARIABLE: &str = "ENJAMB_ENDPOINT_KEY";
 /// What a shell says of a command that was stopped with Ctrl-C.
 const STOPPED: i32 = 130;
 
 #[derive(Args)]
 pub struct RunArgs {
-    /// Whom to ask: Open Responses, OpenAI-compatible chat or Anthropic Messages
-    #[arg(long, value_name = "URL", env = "ENJAMB_ENDPOINT", help_heading = "With --run")]
+    /// Whom to ask: Open Responses, OpenAI-compatible chat or Anthropic Messages [default: provider.endpoint]
+    #[arg(long, value_name = "URL", requires = "run", help_heading = "With --run")]
     endpoint: Option<String>,
-    /// The model to ask for
-    #[arg(long, value_name = "NAME", env = "ENJAMB_MODEL", help_heading = "With --run")]
+    /// The model to ask for [default: provider.model]
+    #[arg(long, value_name = "NAME", requires = "run", help_heading = "With --run")]
     model: Option<String>,
     /// What the endpoint speaks [default: what the end of its path says]
-    #[arg(long, value_enum, requires = "run", help_heading = "With --run")]
-    api: Option<Api>,
+    #[arg(long, value_name = "responses|chat|messages", requires = "run", help_heading = "With --run")]
+    api: Option<String>,
     /// Tokens that the run may take, read and written
     #[arg(long, value_name = "TOKENS", requires = "run", help_heading = "With --run")]
-    budget: Option<u64>,
-    /// Seconds that the provider may say nothing
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "run", help_heading = "With --run")]
-    timeout: u64,
+    budget: Option<String>,
+    /// Seconds that the provider may say nothing [default: 120]
+    #[arg(long, value_name = "SECONDS", requires = "run", help_heading = "With --run")]
+    timeout: Option<String>,
     /// Keep each request's body as an artifact
     #[arg(long, requires = "run", help_heading = "With --run")]
     dump_request: bool,
@@ -51,21 +44,33 @@ pub struct RunArgs {
     prices: Option<String>,
 }
 
+/// Whom to ask, and what holds here.
+pub struct Asked {
+    pub provider: Provider,
+    pub config: Config,
+}
+
 impl RunArgs {
-    /// Whom to ask. Found out before anything is posted.
-    pub fn provider(&self) -> Result<Provider> {
-        let url = self.endpoint.clone().filter(|url| !url.is_empty()).ok_or(ServiceError::NoProvider)?;
-        let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()).map(Key::new);
+    /// Whom to ask: what the configuration says, and flags over it.
+    pub fn provider(&self, mut config: Config) -> Result<Provider> {
+        for (key, flag, value) in [
+            ("provider.endpoint", "--endpoint", &self.endpoint),
+            ("provider.model", "--model", &self.model),
+            ("provider.api", "--api", &self.api),
+            ("provider.budget_tokens", "--budget", &self.budget),
+            ("provider.idle_seconds", "--timeout", &self.timeout),
+        ] {
+            if let Some(text) = value {
+                config.set(key, flag, text).map_err(ServiceError::from)?;
+            }
+        }
+        let options = config.provider(&|name| std::env::var_os(name))?;
+        let given = self.prices.as_deref().map(prices).transpose()?;
         let options = ProviderOptions {
-            dialect: self.api.map(Dialect::from),
-            model: self.model.clone(),
-            key,
-            budget_tokens: self.budget,
-            idle_timeout: Duration::from_secs(self.timeout),
             dump_requests: self.dump_request,
-            use_cursor: self.use_cursor,
-            prices: self.prices.as_deref().map(prices).transpose()?,
-            ..ProviderOptions::new(url)
+            use_cursor: options.use_cursor || self.use_cursor,
+            prices: given.or(options.prices),
+            ..options
         };
         Ok(Provider::new(options)?)
     }
@@ -79,21 +84,12 @@ fn prices(text: &str) -> Result<Prices> {
     Ok(read.ok_or(ServiceError::Invalid { what: "prices", text: text.to_owned(), expected })?)
 }
 
-/// Tools work where the thread does.
-fn toolbox(store: &Store, thread: &StreamId) -> Result<Toolbox> {
+pub fn run(context: &mut Context<'_>, store: &Store, thread: &StreamId, turn: &Turn, asked: &Asked) -> Result<Exit> {
+    // Tools work where the thread does.
     let workspace = store.thread(thread)?.workspace.unwrap_or_default();
-    Ok(Toolbox::new(Path::new(&workspace), Vec::new(), ToolLimits::default(), vec![KEY_VARIABLE.to_owned()])?)
-}
-
-pub fn run(
-    context: &mut Context<'_>,
-    store: &Store,
-    thread: &StreamId,
-    turn: &Turn,
-    provider: &Provider,
-) -> Result<Exit> {
-    let (tools, by, cancel) = (toolbox(store, thread)?, context.actor(), stopped_by_signal()?);
-    let means = Means { provider, tools: &tools, by: &by, cancel: &cancel };
+    let tools = asked.config.toolbox(Path::new(&workspace))?;
+    let (by, cancel) = (context.actor(), stopped_by_signal()?);
+    let means = Means { provider: &asked.provider, tools: &tools, by: &by, cancel: &cancel };
     let is_json = context.ui.is_json();
     let mut shown = context.ui.stored_writer();
     let mut failed = None;

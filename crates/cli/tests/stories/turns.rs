@@ -25,7 +25,7 @@ fn hello() -> Script {
 /// An answer that begins, and then nothing for a long time.
 fn stalls() -> Script {
     let begun = Speech::new(Dialect::Responses).text("hel").unfinished();
-    hello().cut_at(begun.len(), Step::Pause(Duration::from_secs(120)))
+    hello().cut_at(begun.len(), Step::Pause(Duration::from_secs(600)))
 }
 
 /// The command that posts and runs, with a key.
@@ -118,7 +118,7 @@ fn every_end_has_its_code_and_what_came_is_kept() {
     let long = Script::refusal(429, "{}").header("retry-after", "9999");
     for (script, more, exit, code, out) in [
         (cut, &[][..], 8, "run-stream-cut", "hel\n"),
-        (stalls(), &["--timeout", "1"][..], 8, "run-timeout", "hel\n"),
+        (stalls(), &["--timeout", "3"][..], 8, "run-timeout", "hel\n"),
         (Script::refusal(401, &key), &[], 7, "run-unauthorized", ""),
         (Script::refusal(400, "{}"), &[], 2, "run-invalid-request", ""),
         (long, &[], 8, "run-rate-limited", ""),
@@ -183,4 +183,98 @@ fn the_key_is_nowhere_in_the_store() {
     assert_eq!(String::from_utf8_lossy(&found.expect("grep runs").stdout), "");
     let exported = enjamb.run(&["frames", "export"]).done().out();
     assert!(!exported.contains(KEY));
+}
+
+/// A home whose config file names a provider and tools.
+fn configured(enjamb: &Enjamb, server: &LoopbackProvider, more: &str) {
+    let dir = enjamb.home().join(".config/enjamb");
+    std::fs::create_dir_all(&dir).expect("a directory for settings");
+    let text = format!("[provider]\nendpoint = \"{}\"\nmodel = \"small\"\n{more}", server.url("/v1/responses"));
+    std::fs::write(dir.join("config.toml"), text).expect("a file of settings");
+}
+
+#[test]
+fn tools_are_those_of_the_config_file_and_of_the_servers_it_names() {
+    let enjamb = Enjamb::new();
+    let workspace = enjamb.path("work");
+    std::fs::create_dir(&workspace).expect("a workspace");
+    let id = enjamb.run(&["thread", "create", "--workspace", &workspace]).done().line();
+    let call = |at: &str, name: &str, arguments: Value| {
+        Script::events(Speech::new(Dialect::Responses).call(at, name, &arguments.to_string()).end(1, 1))
+    };
+    let done = Script::events(Speech::new(Dialect::Responses).text("done").end(1, 1));
+    let server = LoopbackProvider::saying(vec![
+        call("c1", "touch", json!({"path": "new.txt"})),
+        call("c2", "memory__context_search", json!({"q": "inspect"})),
+        call("c3", "touch", json!({"path": "../outside.txt"})),
+        call("c4", "touch", json!({"file": "new.txt"})),
+        call("c5", "rm", json!({})),
+        done,
+    ]);
+    let binary = env!("CARGO_BIN_EXE_enjamb");
+    let schema =
+        r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"],"additionalProperties":false}"#;
+    let tools = format!(
+        "[tool.touch]\ncommand = [\"touch\", \"{{path}}\"]\npaths = [\"path\"]\nschema = '{schema}'\n\
+         [mcp.memory]\ncommand = [\"{binary}\", \"--store\", \"{}\", \"mcp\"]\nread_only = [\"context_search\"]\n",
+        enjamb.store().display()
+    );
+    configured(&enjamb, &server, &tools);
+    let said = enjamb.run(&["thread", "post", &id, "inspect everything", "--run"]).done();
+    assert_eq!(said.out(), "done\n", "{}", said.err());
+    assert!(enjamb.home().join("work/new.txt").exists() && !enjamb.home().join("outside.txt").exists());
+    let asked = server.asked();
+    let told = |at: usize| -> Value {
+        let output =
+            asked[at].body["input"].as_array().and_then(|input| input.last()).expect("a result")["output"].clone();
+        serde_json::from_str(output.as_str().expect("text")).expect("a result is JSON")
+    };
+    assert_eq!(told(1)["ok"], true, "{}", told(1));
+    assert!(told(2)["stdout"].as_str().is_some_and(|out| out.contains(&id)), "{}", told(2));
+    for (at, begin) in [(3, "path outside the workspace"), (4, "invalid arguments"), (5, "unknown tool")] {
+        assert!(told(at)["error"].as_str().is_some_and(|error| error.starts_with(begin)), "{}", told(at));
+    }
+    let listed = enjamb.json(&["tool", "list"]);
+    assert_eq!(listed["tools"][0], json!({"name": "touch", "effect": "mutating", "description": ""}));
+    let checked = |name: &str, arguments: &str| enjamb.run(&["tool", "check", name, arguments, "--json"]);
+    checked("touch", r#"{"path":"a"}"#).done();
+    for (name, arguments, exit, code) in [
+        ("rm", "{}", 3, "unknown-tool"),
+        ("touch", "{", 2, "invalid-arguments"),
+        ("touch", "{}", 2, "invalid-arguments"),
+        ("touch", r#"{"path":"/etc/passwd"}"#, 7, "path-outside-workspace"),
+    ] {
+        assert_eq!(checked(name, arguments).exits(exit).problem()["code"], code);
+    }
+    let thread = events(&enjamb, &format!("continuity/{id}"));
+    let effects = thread.iter().find(|frame| frame["type"] == "continuity_tool_side_effects").expect("side effects");
+    assert_eq!((&effects["tool_name"], &effects["affected_paths"]), (&json!("touch"), &json!(["new.txt"])));
+    let checkpoint = effects["checkpoint_id"].as_str().expect("a checkpoint");
+    let diff = enjamb.run(&["workspace", "diff", checkpoint, "--root", &workspace]).out();
+    assert!(diff.contains("new.txt"), "{diff}");
+    enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_repository_names_neither_providers_nor_tools_by_itself() {
+    let enjamb = Enjamb::new();
+    let id = thread(&enjamb);
+    let text = "[provider]\nendpoint = \"http://127.0.0.1:9/v1/responses\"\n[tool.evil]\ncommand = [\"true\"]\n";
+    enjamb.file(".enjamb.toml", text);
+    let problem = enjamb.run(&["thread", "post", &id, "hi", "--run", "--json"]).exits(2).problem();
+    assert_eq!(problem["code"], "no-provider", "nobody said to trust it");
+    let server = LoopbackProvider::saying(vec![]);
+    for (more, says) in [
+        ("retries = 99\n", "provider.retries"),
+        ("modle = \"x\"\n", "provider.model"),
+        ("price_read = \"cheap\"\n", "provider.price_read"),
+        ("[tool.x]\ncommand = [\"true\"]\nschema = \"{\"\n", "tool.x.schema"),
+        ("[tool.x]\neffect = \"mutating\"\n", "x"),
+        ("[mcp.x]\ncommand = [\"/no/such/program\"]\n", "mcp server x"),
+    ] {
+        configured(&enjamb, &server, more);
+        let refused = enjamb.run(&["thread", "post", &id, "hi", "--run"]);
+        assert!(refused.exit != Some(0) && refused.err().contains(says), "{more}: {}", refused.err());
+    }
+    assert_eq!(enjamb.json(&["thread", "get", &id])["frames"], 1, "nothing was posted");
 }

@@ -12,7 +12,7 @@ use enjamb_ledger::private;
 
 use crate::{Result, ServiceError};
 
-const DIRECTORY: &str = "runs";
+const DIRECTORY: &str = "turns";
 /// A journal that is longer than this is not read back whole.
 const BYTES_MAX: u64 = 1 << 30;
 

@@ -29,7 +29,7 @@ use enjamb_core::{CommitId, StreamId};
 pub use ending::{EndReason, Ending};
 pub use options::{Prices, Provider, ProviderOptions};
 pub use recover::EndedRun;
-pub use tools::{CommandTool, Effect, ToolLimits, Toolbox};
+pub use tools::{CommandTool, Denial, Effect, McpServer, ToolLimits, Toolbox};
 
 use self::drive::Drive;
 use self::journal::Journal;

@@ -148,11 +148,3 @@ pub(super) fn of_ours(name: &str, told: Value, errors: Vec<String>) -> Body {
     }
     .into()
 }
-
-impl Session<'_> {
-    /// Sets the files of the workspace aside before a tool that may change them. Returns the checkpoint's id, if there is
-    /// one.
-    pub fn checkpoint_before(&self, _tool: &str, _paths: &[String]) -> Result<Option<String>> {
-        Ok(None)
-    }
-}

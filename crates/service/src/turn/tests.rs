@@ -76,7 +76,7 @@ impl Stage {
         let commit = self.store.show(&turned.commit.unwrap()).unwrap();
         assert_eq!(commit.commit.agent_session_id.as_deref(), Some(turned.run.as_str()));
         assert!(!self.holds(KEY), "the key is nowhere in the store");
-        assert!(std::fs::read_dir(self.home.path().join("runs")).unwrap().next().is_none(), "no journal is left");
+        assert!(std::fs::read_dir(self.home.path().join("turns")).unwrap().next().is_none(), "no journal is left");
     }
 
     fn session(&self, run: &str) -> Vec<Frame> {
@@ -134,13 +134,13 @@ fn path(dialect: Dialect) -> &'static str {
     }
 }
 
-/// A provider and how to ask it, with little patience.
+/// A provider and how to ask it.
 fn provider(dialect: Dialect, scripts: Vec<Script>) -> (LoopbackProvider, ProviderOptions) {
     let server = LoopbackProvider::saying(scripts);
     let options = ProviderOptions {
         model: Some("small".into()),
         key: Some(Key::new(KEY.into())),
-        idle_timeout: Duration::from_millis(400),
+        idle_timeout: Duration::from_secs(60),
         backoff: Duration::from_millis(1),
         retries: 2,
         ..ProviderOptions::new(server.url(path(dialect)))

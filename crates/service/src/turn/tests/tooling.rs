@@ -38,15 +38,14 @@ fn toolbox(workspace: &std::path::Path, limits: ToolLimits) -> Toolbox {
 
 /// Lets the model make calls, one an answer, then say that it is done. What it was told of each is returned.
 fn called(stage: &Stage, dialect: Dialect, calls: &[(&str, &str)]) -> (Turned, Vec<Value>) {
-    let workspace = stage.home.path().join("work");
-    std::fs::create_dir_all(&workspace).unwrap();
+    let workspace = tempfile::tempdir().unwrap();
     let call = |(at, (name, arguments)): (usize, &(&str, &str))| {
         Script::events(Speech::new(dialect).text("let me. ").call(&format!("c{at}"), name, arguments).end(1, 1))
     };
     let mut scripts: Vec<Script> = calls.iter().enumerate().map(call).collect();
     scripts.push(Script::events(Speech::new(dialect).text("done").end(1, 1)));
     let (server, options) = provider(dialect, scripts);
-    let turned = stage.turn_with("go", options, &toolbox(&workspace, ToolLimits::default()));
+    let turned = stage.turn_with("go", options, &toolbox(workspace.path(), ToolLimits::default()));
     let outcome = |body: &Value| -> String {
         let last = |list: &Value| list.as_array().unwrap().last().unwrap().clone();
         let told = match dialect {
@@ -78,6 +77,10 @@ fn tools_are_called_and_told_of_in_every_dialect() {
         });
         let effects = effects.unwrap();
         assert_eq!((effects.tool_name.as_str(), effects.affected_paths), ("write", Some(vec!["a.txt".into()])));
+        let before = frames.iter().find(|frame| frame.body.type_name() == "checkpoint_created").unwrap();
+        assert_eq!(effects.checkpoint_id.as_ref(), Some(&before.id), "what was there can be put back");
+        let started = frames.iter().find(|frame| frame.body.type_name() == "tool_started").unwrap();
+        assert!(before.seq < started.seq);
         let commit = stage.store.show(&turned.commit.unwrap()).unwrap().commit;
         assert_eq!(commit.message_count, 6, "said, called, told, called, told, said");
     }
@@ -94,6 +97,9 @@ fn what_may_not_be_called_is_denied_and_the_model_told_why() {
         ("write", r#"{"path":"/etc/passwd","text":"x"}"#),
     ];
     let (turned, told) = called(&stage, Dialect::Chat, &calls);
+    let codes: Vec<_> = told.iter().map(|told| told["code"].as_str().unwrap()).collect();
+    let (arguments, outside) = ("invalid-arguments", "path-outside-workspace");
+    assert_eq!(codes, ["unknown-tool", arguments, arguments, outside, outside]);
     let begins = [
         "unknown tool: ",
         "invalid arguments: ",
@@ -127,12 +133,23 @@ fn output_time_and_calls_have_bounds() {
     assert_eq!(told[2]["stdout"], "none\n");
     let lines = names(&stage.session(&turned.run)).iter().filter(|name| **name == "tool_stdout").count();
     assert!(lines < 10_000, "{lines}");
-    let workspace = stage.home.path().join("work");
+    let workspace = tempfile::tempdir().unwrap();
     let call = || Script::events(Speech::new(Dialect::Chat).call("c", "env", "{}").end(1, 1));
     let (_server, options) = provider(Dialect::Chat, vec![call(), call(), call()]);
     let limits = ToolLimits { calls_max: 2, ..ToolLimits::default() };
-    let turned = stage.turn_with("go", options, &toolbox(&workspace, limits));
+    let turned = stage.turn_with("go", options, &toolbox(workspace.path(), limits));
     assert_eq!((turned.ending.reason, turned.tool_calls), (EndReason::ToolCallLimit, 2));
+}
+
+#[test]
+fn a_call_that_comes_twice_under_its_id_is_made_once() {
+    let stage = Stage::new();
+    let workspace = tempfile::tempdir().unwrap();
+    let twice = Speech::new(Dialect::Responses).call("c", "env", "{}").call("c", "env", "{}").end(1, 1);
+    let done = Speech::new(Dialect::Responses).text("done").text("done").end(1, 1);
+    let (_server, options) = provider(Dialect::Responses, vec![Script::events(twice), Script::events(done)]);
+    let turned = stage.turn_with("go", options, &toolbox(workspace.path(), ToolLimits::default()));
+    assert_eq!((turned.tool_calls, turned.text.as_str()), (1, "donedone"));
 }
 
 #[test]

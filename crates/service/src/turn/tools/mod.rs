@@ -2,6 +2,8 @@
 
 mod call;
 mod command;
+mod denial;
+mod mcp;
 mod output;
 mod paths;
 mod schema;
@@ -14,7 +16,11 @@ use serde_json::Value;
 
 use crate::{Result, ServiceError};
 
+use self::mcp::Connection;
 use self::schema::Schema;
+
+pub use self::denial::Denial;
+pub use self::mcp::McpServer;
 
 /// What a tool does to the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +61,32 @@ impl Default for ToolLimits {
     }
 }
 
+/// A tool that may be called.
+#[derive(Debug)]
+struct Declared {
+    spec: ToolSpec,
+    schema: Schema,
+    effect: Effect,
+    timeout: Duration,
+    paths: Vec<String>,
+    action: Action,
+}
+
+/// Who does it.
+#[derive(Debug)]
+enum Action {
+    Command(Vec<String>),
+    /// A server, by its place among them, and what it calls the tool.
+    Server(usize, String),
+}
+
 /// The tools of a run.
 #[derive(Debug, Default)]
 pub struct Toolbox {
     /// Where they work.
     workspace: PathBuf,
-    commands: Vec<(CommandTool, Schema)>,
+    tools: Vec<Declared>,
+    servers: Vec<Connection>,
     limits: ToolLimits,
     /// Variables that no tool is given: they hold keys.
     withheld: Vec<String>,
@@ -78,35 +104,72 @@ impl Toolbox {
         limits: ToolLimits,
         withheld: Vec<String>,
     ) -> Result<Self> {
-        let mut known = std::collections::BTreeSet::new();
-        let mut checked = Vec::with_capacity(commands.len());
+        let workspace = workspace.to_owned();
+        let mut tools = Self { workspace, tools: Vec::new(), servers: Vec::new(), limits, withheld };
         for tool in commands {
-            check_name(&tool.name)?;
-            if tool.command.is_empty() || !known.insert(tool.name.clone()) {
-                let expected = "a command of its own";
-                return Err(ServiceError::Invalid { what: "tool", text: tool.name, expected });
+            let CommandTool { name, description, command, schema, effect, timeout, paths } = tool;
+            if command.is_empty() {
+                return Err(ServiceError::Invalid { what: "tool", text: name, expected: "a command" });
             }
-            let schema = Schema::compile(&tool.name, &tool.schema)?;
-            checked.push((tool, schema));
+            let spec = ToolSpec { name, description, parameters: schema };
+            tools.declare(spec, effect, timeout, paths, Action::Command(command))?;
         }
-        Ok(Self { workspace: workspace.to_owned(), commands: checked, limits, withheld })
+        Ok(tools)
+    }
+
+    /// Starts a server and takes in its tools, under its name and theirs.
+    pub fn connect(&mut self, server: McpServer) -> Result<()> {
+        let connection = Connection::open(server, &self.workspace, &self.withheld)?;
+        let at = self.servers.len();
+        let server = connection.server.clone();
+        for tool in &connection.tools {
+            let effect = match server.read_only.iter().any(|name| *name == tool.name) {
+                true => Effect::ReadOnly,
+                false => Effect::Mutating,
+            };
+            let spec = ToolSpec {
+                name: format!("{}__{}", server.name, tool.name),
+                description: tool.description.as_deref().unwrap_or_default().to_owned(),
+                parameters: Value::Object(tool.input_schema.as_ref().clone()),
+            };
+            self.declare(spec, effect, server.timeout, Vec::new(), Action::Server(at, tool.name.to_string()))?;
+        }
+        self.servers.push(connection);
+        Ok(())
+    }
+
+    fn declare(
+        &mut self,
+        spec: ToolSpec,
+        effect: Effect,
+        timeout: Duration,
+        paths: Vec<String>,
+        action: Action,
+    ) -> Result<()> {
+        check_name(&spec.name)?;
+        if self.find(&spec.name).is_some() {
+            return Err(ServiceError::Invalid { what: "tool", text: spec.name, expected: "a name of its own" });
+        }
+        let schema = Schema::compile(&spec.name, &spec.parameters)?;
+        self.tools.push(Declared { spec, schema, effect, timeout, paths, action });
+        Ok(())
     }
 
     pub fn names(&self) -> Vec<&str> {
-        self.commands.iter().map(|(tool, _)| tool.name.as_str()).collect()
+        self.tools.iter().map(|tool| tool.spec.name.as_str()).collect()
+    }
+
+    /// Each tool: what it is called, what it does to files, and how it is described.
+    pub fn listed(&self) -> impl Iterator<Item = (&str, Effect, &str)> {
+        self.tools.iter().map(|tool| (tool.spec.name.as_str(), tool.effect, tool.spec.description.as_str()))
     }
 
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
-        let spec = |(tool, _): &(CommandTool, Schema)| ToolSpec {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            parameters: tool.schema.clone(),
-        };
-        self.commands.iter().map(spec).collect()
+        self.tools.iter().map(|tool| tool.spec.clone()).collect()
     }
 
-    fn find(&self, name: &str) -> Option<&(CommandTool, Schema)> {
-        self.commands.iter().find(|(tool, _)| tool.name == name)
+    fn find(&self, name: &str) -> Option<&Declared> {
+        self.tools.iter().find(|tool| tool.spec.name == name)
     }
 }
 
