@@ -34,5 +34,7 @@ mod runner;
 mod secrets;
 mod serving;
 mod store;
+mod tasks;
 mod threads;
 mod trouble;
+mod workspace;
