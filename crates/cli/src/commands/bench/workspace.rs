@@ -46,7 +46,7 @@ pub fn checkpoints(store: &Store, dir: &Path, files: usize, changed: usize, time
 
 fn write(dir: &Path, index: usize, round: usize) -> std::io::Result<()> {
     let parent = dir.join(format!("d{}", index / FILES_PER_DIR));
-    if index % FILES_PER_DIR == 0 && round == 0 {
+    if index.is_multiple_of(FILES_PER_DIR) && round == 0 {
         fs::create_dir_all(&parent)?;
     }
     let line = format!("line of file {index} in round {round}, much like the one before\n");
