@@ -40,6 +40,7 @@ mod snapshot;
 mod status;
 mod summarize;
 mod tag;
+mod task;
 mod thread;
 mod thread_error;
 mod thread_search;
@@ -107,6 +108,9 @@ pub use summarize::{
     Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
 };
 pub use tag::TagView;
+pub use task::{
+    TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
+};
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};

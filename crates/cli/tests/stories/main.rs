@@ -36,5 +36,7 @@ mod runs;
 mod secrets;
 mod serving;
 mod store;
+mod tasks;
 mod threads;
 mod trouble;
+mod workspace;
