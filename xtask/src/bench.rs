@@ -15,6 +15,7 @@ mod server;
 mod size;
 mod table;
 mod verify;
+mod workspace;
 
 use std::env;
 use std::fs;
@@ -42,6 +43,7 @@ enum Workload {
     Large,
     Server,
     Runs,
+    Workspace,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -57,6 +59,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("large", Workload::Large),
     ("server", Workload::Server),
     ("runs", Workload::Runs),
+    ("workspace", Workload::Workspace),
 ];
 
 /// What was asked for on the command line.
@@ -153,6 +156,7 @@ impl Bench {
             Workload::Large => large::run(self),
             Workload::Server => server::run(self),
             Workload::Runs => runs::run(self),
+            Workload::Workspace => workspace::run(self),
         }
     }
 
@@ -249,7 +253,8 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server, \
+             workspace"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

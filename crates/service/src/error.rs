@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ConfigError, Denial, Ending, ResumeError, ThreadError, WorkspaceError};
+use crate::{ConfigError, Denial, Ending, ResumeError, TaskError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -47,6 +47,8 @@ pub enum ServiceError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Task(#[from] TaskError),
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
@@ -88,6 +90,7 @@ impl ServiceError {
             Self::Resume(error) => error.kind(),
             Self::Config(error) => error.kind(),
             Self::Workspace(error) => error.kind(),
+            Self::Task(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -123,6 +126,7 @@ impl ServiceError {
             Self::Resume(error) => error.code(),
             Self::Config(error) => error.code(),
             Self::Workspace(error) => error.code(),
+            Self::Task(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
@@ -180,6 +184,8 @@ impl ServiceError {
             Self::Resume(error) => error.help(),
             Self::Config(error) => error.help(),
             Self::Workspace(error) => error.help(),
+            Self::Task(error) => error.help(),
+            Self::Unknown { what: "task", .. } => Some("enjamb task list".into()),
             Self::Unknown { what: "workspace checkpoint", .. } => Some("enjamb workspace list --all".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();

@@ -42,6 +42,7 @@ mod snapshot;
 mod status;
 mod summarize;
 mod tag;
+mod task;
 mod thread;
 mod thread_error;
 mod thread_search;
@@ -108,6 +109,9 @@ pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
 pub use summarize::{Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary};
 pub use tag::TagView;
+pub use task::{
+    TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
+};
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};

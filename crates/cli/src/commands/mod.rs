@@ -61,6 +61,8 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod task;
+mod task_view;
 mod thread;
 mod thread_view;
 mod tips;
@@ -178,6 +180,10 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb workspace checkpoint\n  enjamb workspace diff\n  enjamb workspace list")]
     Workspace(workspace::Workspace),
+    /// Commands in the background: run them, read them, end them
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb task run -- cargo test\n  enjamb task output 5d1c90ab --follow")]
+    Task(task::Task),
     /// Compare two contexts
     Diff(diff::Diff),
     /// Say something about a commit
@@ -322,6 +328,8 @@ impl Context<'_> {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
         let _ = store.settle_runs(&Actor { actor_id: "enjamb".into(), origin: "run".into() });
         self.end_dead_runs(store);
+        // So do tasks whose supervisors were killed: what cannot be recorded now is found again.
+        let _ = store.end_lost_tasks();
     }
 
     /// The settings that hold here.
@@ -399,6 +407,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Workspace(workspace) => workspace.run(context),
+        Command::Task(task) => task.run(context),
         Command::Diff(diff) => diff.run(context),
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),

@@ -34,7 +34,7 @@ pub struct Resume {
     dry_run: bool,
 }
 
-/// How much travels, where to, and what may be lost on the way.
+// How much travels, where to, and what may be lost on the way. No doc comment: it would stand in the help of the commands.
 #[derive(Args, Clone)]
 pub struct MemoryArgs {
     /// How far back: compaction (the nearest one), root, or an ancestor [default: all that the runtime itself would have]

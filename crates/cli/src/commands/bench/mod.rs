@@ -3,6 +3,7 @@
 mod chain;
 mod server;
 mod turn;
+mod workspace;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,6 +100,18 @@ enum What {
         #[arg(long, default_value_t = 1)]
         turns: u64,
     },
+    /// Checkpoints of a workspace of which few files change
+    Workspace {
+        /// An empty directory for the workspace
+        #[arg(long)]
+        dir: PathBuf,
+        #[arg(long, default_value_t = 50_000)]
+        files: usize,
+        #[arg(long, default_value_t = 10)]
+        changed: usize,
+        #[arg(long, default_value_t = 21)]
+        times: usize,
+    },
     /// Every frame of a long thread, checked and decoded
     Replay {
         #[arg(long, default_value_t = 333_333)]
@@ -123,6 +136,9 @@ impl Bench {
             What::Serve { clients, seconds } => server::load(store.dir(), *clients, *seconds)?,
             What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
             What::Run { endpoint, events, turns } => turn::run(&store, endpoint, *events, *turns)?,
+            What::Workspace { dir, files, changed, times } => {
+                workspace::checkpoints(&store, dir, *files, *changed, *times)?
+            }
             What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;
