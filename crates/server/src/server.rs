@@ -170,8 +170,8 @@ impl Server {
 }
 
 /// Serves a store over stdin and stdout by the Model Context Protocol, to the program that started us.
-pub fn serve_mcp(store: enjamb_service::Store) -> Result<(), ServeError> {
-    crate::mcp::serve_stdio(Space::new(Arc::new(store)))
+pub fn serve_mcp(store: enjamb_service::Store, by: crate::call::Surroundings) -> Result<(), ServeError> {
+    crate::mcp::serve_stdio(Space::new(Arc::new(store)), by)
 }
 
 /// A server on a thread of this process. It ends when this is dropped.

@@ -1,6 +1,7 @@
 //! Server-sent events: what can be followed, from where on, and how frames look on the wire.
 
 use axum::body::Bytes;
+use enjamb_core::redact::mask_bytes;
 use enjamb_core::{RawFrame, StreamId, StreamKind};
 use enjamb_ledger::FrameRecord;
 
@@ -131,7 +132,9 @@ fn event(out: &mut Vec<u8>, id: u64, kind: &str, json: &[u8]) {
     data(out, json);
 }
 
+/// What followers are shown has no secrets in it; what is stored is read as frames.
 fn data(out: &mut Vec<u8>, json: &[u8]) {
+    let json = &*mask_bytes(json);
     for line in json.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

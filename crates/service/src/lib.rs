@@ -11,6 +11,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod config;
 mod current;
 mod cursor;
 mod diff;
@@ -39,12 +40,15 @@ mod snapshot;
 mod status;
 mod summarize;
 mod tag;
+mod task;
 mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
 mod translate;
 mod watch;
+mod workspace;
+mod wrap;
 
 use std::path::Path;
 
@@ -68,6 +72,10 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use config::{
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, ServeSettings, Setting,
+    SettingValue, Template, Trust,
+};
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
@@ -78,7 +86,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceSecrets, SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, Started, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -100,10 +108,18 @@ pub use summarize::{
     Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
 };
 pub use tag::TagView;
+pub use task::{
+    TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
+};
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use workspace::{
+    Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
+    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+};
+pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_ledger::Outcome;
 

@@ -62,7 +62,8 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::Contexts
         | Workload::Memory
         | Workload::Large
-        | Workload::Server => None,
+        | Workload::Server
+        | Workload::Workspace => None,
     }
 }
 

@@ -24,7 +24,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         at(Get, "/v1/streams", "streams", Scope::Read, "List streams").json(list),
         at(Get, "/v1/streams/{kind}/{id}", "stream", Scope::Read, "Say where a stream stands").json(show),
-        at(Get, "/v1/streams/{kind}/{id}/frames", "frames", Scope::Read, "Read frames of a stream").json(frames),
+        at(Get, "/v1/streams/{kind}/{id}/frames", "frames", Scope::Read, "Read frames of a stream")
+            .answers::<Page, view::Frames>(frames),
         at(Post, "/v1/streams/{kind}/{id}/frames", "append", Scope::Append, "Append frames to a stream, all or none")
             .takes(Takes::Frames)
             .status(201)
@@ -117,9 +118,12 @@ struct Page {
     from_seq: Option<u64>,
     limit: Option<usize>,
     cursor: Option<String>,
+    /// As they are stored, byte for byte: secrets too, which are replaced by their kind otherwise
+    #[serde(default)]
+    raw: bool,
 }
 
-fn frames(call: &Call, page: Page) -> Result<view::Frames> {
+fn frames(call: &Call, page: Page) -> Result<Reply> {
     let target = Target { kind: page.kind, id: page.id };
     let stream = target.readable(call)?;
     let from = match &page.cursor {
@@ -130,7 +134,8 @@ fn frames(call: &Call, page: Page) -> Result<view::Frames> {
     let frames = call.store().frames(&stream, from, limit)?;
     let end = call.store().stream(&stream)?.next_seq;
     let next = frames.last().map(|frame| frame.seq + 1).filter(|next| *next < end);
-    Ok(view::Frames { frames: frames.iter().map(view::Frame::from).collect(), next: next.map(cursor_of) })
+    let view = view::Frames { frames: frames.iter().map(view::Frame::from).collect(), next: next.map(cursor_of) };
+    Ok(if page.raw { Reply::raw_json(200, &view) } else { Reply::json(200, &view) })
 }
 
 /// A place in a stream as pages hand it on.

@@ -105,6 +105,7 @@ impl Things {
             ("bundle", _) => self.bundle.clone(),
             ("pack", _) => self.pack.clone(),
             ("principal", _) => "boss".into(),
+            ("ticket", _) => "T-7".into(),
             _ => panic!("{route:?}: say in this test what {{{name}}} stands for"),
         }
     }

@@ -208,7 +208,7 @@ fn what_is_damaged_is_told_and_the_rest_is_there() {
     for entry in std::fs::read_dir(dir.path()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
         let mut bytes = std::fs::read(entry.path()).unwrap();
         let places: Vec<_> =
-            bytes.windows(300).enumerate().filter(|(_, at)| *at == bad.as_bytes()[..300]).map(|(at, _)| at).collect();
+            bytes.windows(300).enumerate().filter(|(_, at)| **at == bad.as_bytes()[..300]).map(|(at, _)| at).collect();
         if let Some(at) = places.first() {
             bytes[at + 150] = b'X';
         }
