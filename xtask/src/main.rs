@@ -8,6 +8,7 @@ mod crash;
 mod needs;
 mod realclients;
 mod test;
+mod webclients;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,18 @@ const CHORES: &[Chore] = &[
         arguments: "[CASE…]",
         about: "The real Claude Code and Codex load what was resumed; --sessions N, --corpus DIR, --update",
         run: realclients::run,
+    },
+    Chore {
+        name: "webclients",
+        arguments: "[CASE…]",
+        about: "curl, a browser's EventSource and a generated Python client against our server",
+        run: webclients::run,
+    },
+    Chore {
+        name: "schemathesis",
+        arguments: "[OPTION…]",
+        about: "Whatever the OpenAPI document allows, and does not; options go on to Schemathesis",
+        run: webclients::schemathesis,
     },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];

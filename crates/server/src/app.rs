@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use tokio::sync::{Semaphore, watch};
 
-use crate::auth::{Caller, Secret, Tokens, Via};
+use crate::auth::{Caller, Oidc, Secret, Tokens, Via};
 use crate::follower::Pace;
 use crate::gate::Gate;
 use crate::keys::Keys;
@@ -53,6 +53,7 @@ pub struct App {
     pub spaces: Spaces,
     pub tokens: Tokens,
     pub owner: Secret,
+    pub oidc: Option<Arc<Oidc>>,
     pub gate: Gate,
     pub limiter: Limiter,
     pub keys: Keys,
@@ -69,6 +70,7 @@ impl App {
             spaces,
             tokens,
             owner,
+            oidc: None,
             gate,
             limiter: Limiter::new(Bounds::default()),
             keys: Keys::default(),
@@ -81,19 +83,31 @@ impl App {
     }
 
     /// Who sends a request. A token that is no good is the same as none, whatever is wrong with it.
-    pub fn caller(&self, headers: &HeaderMap, peer: Peer) -> Caller {
+    pub async fn caller(&self, headers: &HeaderMap, peer: Peer) -> Caller {
         let mut given = headers.get_all(AUTHORIZATION).iter();
-        match (given.next(), given.next()) {
-            (None, _) if peer == Peer::Owner => Caller::owner(Via::Socket),
-            (Some(header), None) => {
-                let text = header.to_str().ok();
-                let token = text
-                    .and_then(|text| text.split_once(' '))
-                    .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-                let secret = token.and_then(|(_, token)| Secret::parse(token.trim()));
-                secret.map_or_else(Caller::nobody, |secret| self.holder(&secret))
+        let token = match (given.next(), given.next()) {
+            (None, _) if peer == Peer::Owner => return Caller::owner(Via::Socket),
+            (Some(header), None) => header.to_str().ok().and_then(bearer),
+            _ => None,
+        };
+        match (token, &self.oidc) {
+            (Some(token), Some(oidc)) if Oidc::looks_like_one(token) => {
+                let (oidc, token) = (oidc.clone(), token.to_owned());
+                // It may have to ask the provider for a new key.
+                let found = tokio::task::spawn_blocking(move || oidc.caller(&token)).await;
+                found.ok().flatten().unwrap_or_else(Caller::nobody)
             }
-            _ => Caller::nobody(),
+            (Some(token), _) => Secret::parse(token).map_or_else(Caller::nobody, |secret| self.holder(&secret)),
+            (None, _) => Caller::nobody(),
+        }
+    }
+
+    /// Whether somebody who was let in may still be here, for answers that go on for long.
+    pub fn is_live(&self, via: &Via) -> bool {
+        match via {
+            Via::Socket | Via::Owner | Via::Nobody => true,
+            Via::Token(id) => self.tokens.is_live(id, now_ms()),
+            Via::Issued { expires_ms, .. } => *expires_ms > now_ms(),
         }
     }
 
@@ -124,6 +138,12 @@ impl App {
         let scope = route.scope.as_str();
         Err(Problem::new(403, "missing-scope", format!("this token has no scope {scope}")).with("scope", scope))
     }
+}
+
+/// The token in a header, if there is one.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 pub fn unauthenticated() -> Problem {

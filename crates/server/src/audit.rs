@@ -33,6 +33,21 @@ pub struct Entry {
     pub request_id: String,
 }
 
+impl Entry {
+    /// Somebody at the unix socket who is not its owner.
+    pub fn refused(uid: Option<u32>) -> Self {
+        Self {
+            operation: "connect".into(),
+            path: "sock".into(),
+            status: 403,
+            token_id: None,
+            principal: None,
+            claimed_actor: uid.map(|uid| format!("uid {uid}")),
+            request_id: String::new(),
+        }
+    }
+}
+
 pub struct Audit {
     store: Arc<Store>,
     writer: Mutex<Option<Writer>>,

@@ -12,20 +12,23 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Statu
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use enjamb_ledger::Ledger;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::Predicate;
 
-use crate::app::{App, Peer, now_ms};
+use crate::app::{App, Peer};
 use crate::audit::Entry;
 use crate::auth::Caller;
 use crate::body::{PIECES, Reading, Receiving, pass_on};
 use crate::call::{Call, CallHeaders, Reply, ReplyBody, Source};
 use crate::follower::{Allowed, Follower};
 use crate::keys::Claimed;
-use crate::limit::{Held, Slot};
+use crate::limit::{Held, Limiter, Slot};
 use crate::listen::Aside;
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Takes};
@@ -63,7 +66,21 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/mcp", mcp)
         .fallback(async |request: Request| answer_problem(&no_route(), Some(request.uri().path())))
         .method_not_allowed_fallback(async |request: Request| answer_problem(&no_method(), Some(request.uri().path())))
+        .layer(CompressionLayer::new().compress_when(Compressible))
         .layer(middleware::from_fn(move |request, next| guard(gate.clone(), request, next)))
+}
+
+/// Documents that are worth it. Events are to come at once, and stored bytes keep their length, ranges and digests.
+#[derive(Clone, Copy)]
+struct Compressible;
+
+impl Predicate for Compressible {
+    fn should_compress<B: hyper::body::Body>(&self, response: &axum::http::Response<B>) -> bool {
+        const BYTES_MIN: u64 = 1 << 10;
+        let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        let is_document = [&b"application/json"[..], b"text/html", b"text/plain"].iter().any(|is| kind.starts_with(is));
+        is_document && response.body().size_hint().lower() >= BYTES_MIN
+    }
 }
 
 /// A route and what is asked of it often.
@@ -165,7 +182,7 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let route = &served.route;
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Network);
-    let caller = app.caller(&parts.headers, peer);
+    let caller = app.caller(&parts.headers, peer).await;
     app.admit(&caller, route)?;
     check_media(route, &parts.headers)?;
     let mut params = path_params(&mut parts).await?;
@@ -233,9 +250,10 @@ async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
 /// Runs an operation on a thread of its own, and tells of it.
 async fn run(app: &Arc<App>, served: Arc<Served>, call: Call, entry: Option<Entry>) -> Result<Reply> {
     let permit = permit(app).await?;
+    let app = app.clone();
     let ran = spawn_blocking(move || {
         let _permit = permit;
-        let ran = served.route.run(&call);
+        let ran = check_room(&app.limiter, &served.route, &call).and_then(|()| served.route.run(&call));
         if served.route.writes() {
             call.space.hub.wake();
         }
@@ -246,6 +264,27 @@ async fn run(app: &Arc<App>, served: Arc<Served>, call: Call, entry: Option<Entr
         ran
     });
     joined(ran.await)?
+}
+
+/// Whether a namespace may hold more than it does. What is logical counts: nobody learns what others have stored.
+fn check_room(limiter: &Limiter, route: &Route, call: &Call) -> Result<()> {
+    let bounds = limiter.bounds();
+    let is_bound = bounds.namespace_bytes_max.is_some() || bounds.namespace_streams_max.is_some();
+    if !is_bound || !route.writes() || call.caller.namespace.is_none() {
+        return Ok(());
+    }
+    let totals = call.store().ledger().totals()?;
+    let over = |used: u64, limit: Option<u64>| limit.filter(|limit| used >= *limit).map(|limit| (used, limit));
+    let full = |status, what: &str, (used, limit): (u64, u64)| {
+        let title = format!("this namespace has {used} {what}, and may have {limit}");
+        Err(Problem::new(status, "quota", title).with("used", used).with("limit", limit))
+    };
+    let bytes = totals.frame_bytes + totals.artifact_bytes;
+    match (over(bytes, bounds.namespace_bytes_max), over(totals.streams, bounds.namespace_streams_max)) {
+        (Some(over), _) => full(507, "bytes", over),
+        (None, Some(over)) => full(429, "streams", over),
+        (None, None) => Ok(()),
+    }
 }
 
 async fn permit(app: &Arc<App>) -> Result<OwnedSemaphorePermit> {
@@ -304,7 +343,7 @@ fn check_media(route: &Route, headers: &HeaderMap) -> Result<()> {
     let given = match route.gives {
         Gives::Json => "application/json",
         Gives::Events => "text/event-stream",
-        Gives::Bytes | Gives::Text => return Ok(()),
+        Gives::Bytes | Gives::Text | Gives::Page => return Ok(()),
     };
     let kind = given.split('/').next().unwrap_or_default();
     let takes = |range: &str| {
@@ -497,11 +536,8 @@ async fn stream(app: &Arc<App>, source: Source) -> Result<Body> {
 }
 
 fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Follower {
-    let tokens = app.clone();
-    let allowed = caller
-        .token_id()
-        .map(str::to_owned)
-        .map(|token| -> Allowed { Box::new(move || tokens.tokens.is_live(&token, now_ms())) });
+    let (doorkeeper, via) = (app.clone(), caller.via.clone());
+    let allowed = caller.token_id().map(|_| -> Allowed { Box::new(move || doorkeeper.is_live(&via)) });
     Follower { space, follow, pace: app.pace, allowed, ending: app.ending.clone(), slot }
 }
 
@@ -523,4 +559,33 @@ fn bare(status: u16) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::auth::{Secret, Tokens};
+    use crate::gate::Gate;
+    use crate::space::Spaces;
+
+    #[test]
+    fn an_ending_server_takes_nothing_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let (end, ending) = watch::channel(false);
+        let (spaces, owner) = (Spaces::open(dir.path()).unwrap(), Secret::new().unwrap());
+        let app = Arc::new(App::new(spaces, Tokens::of(dir.path()), owner, Gate::new([]), ending));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let ask = || {
+            let mut router = router(&app);
+            let request = Request::get("/healthz").header(header::HOST, "localhost").body(Body::empty()).unwrap();
+            runtime.block_on(async move { Service::call(&mut router, request).await }).unwrap()
+        };
+        assert_eq!(ask().status(), 200);
+        end.send(true).unwrap();
+        let answer = ask();
+        assert_eq!((answer.status().as_u16(), answer.headers().contains_key("retry-after")), (503, true));
+    }
 }

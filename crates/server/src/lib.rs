@@ -33,7 +33,7 @@ pub mod view;
 pub mod wire;
 
 pub use app::Patience;
-pub use auth::{NewToken, Secret, TokenError, TokenView, Tokens};
+pub use auth::{KeySource, NewToken, OidcError, OidcOptions, Secret, TokenError, TokenView, Tokens};
 pub use call::Surroundings;
 pub use client::{Address, Client, ClientError, Download, Follow};
 pub use follower::Pace;

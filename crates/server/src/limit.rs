@@ -13,11 +13,21 @@ pub struct Bounds {
     pub burst: f64,
     pub followers_max: usize,
     pub uploads_max: usize,
+    /// Bytes of frames and artifacts that a namespace holds, and streams: whoever has more writes nothing new.
+    pub namespace_bytes_max: Option<u64>,
+    pub namespace_streams_max: Option<u64>,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { rate: 500.0, burst: 1_000.0, followers_max: 64, uploads_max: 8 }
+        Self {
+            rate: 500.0,
+            burst: 1_000.0,
+            followers_max: 64,
+            uploads_max: 8,
+            namespace_bytes_max: None,
+            namespace_streams_max: None,
+        }
     }
 }
 
@@ -67,6 +77,10 @@ pub struct Held(#[allow(dead_code, reason = "it is counted, not read")] Arc<()>)
 impl Limiter {
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, began: Instant::now(), by_token: Mutex::default() }
+    }
+
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// Whether one more request may come.

@@ -52,6 +52,8 @@ pub struct Places {
     pub tls: Option<TlsFiles>,
     /// Listen beyond this machine without TLS: somebody else sees to it.
     pub plain_ok: bool,
+    /// Take sockets that whoever started us has opened already, as systemd does (`LISTEN_FDS`).
+    pub inherit: bool,
 }
 
 /// A certificate chain and its key, both as PEM.
@@ -89,13 +91,15 @@ pub struct Bound {
 
 impl Bound {
     pub fn new(places: &Places) -> Result<Self, ListenError> {
-        let at = places.tcp;
+        let given = if places.inherit { inherited() } else { None };
+        let at = given.as_ref().and_then(|tcp| tcp.local_addr().ok()).unwrap_or(places.tcp);
         if !is_local(at.ip()) && places.tls.is_none() && !places.plain_ok {
             return Err(ListenError::Open(at));
         }
         let tls = places.tls.as_ref().map(tls_config).transpose()?;
-        let tcp = StdTcpListener::bind(at).map_err(|source| ListenError::Tcp { at, source })?;
-        let address = tcp.local_addr().map_err(|source| ListenError::Tcp { at, source })?;
+        let failed = |source| ListenError::Tcp { at, source };
+        let tcp = given.map_or_else(|| StdTcpListener::bind(at).map_err(failed), Ok)?;
+        let address = tcp.local_addr().map_err(failed)?;
         let (unix, owner) = bind_unix(&places.dir)?;
         Ok(Self { tcp, unix, tls, address, socket: places.dir.join(SOCKET), owner })
     }
@@ -108,6 +112,12 @@ impl Bound {
 /// The socket of a store, where a server that runs can be found.
 pub fn socket_of(dir: &Path) -> PathBuf {
     dir.join(SOCKET)
+}
+
+/// The first TCP socket that was opened for us.
+fn inherited() -> Option<StdTcpListener> {
+    let mut given = listenfd::ListenFd::from_env();
+    (0..given.len()).find_map(|at| given.take_tcp_listener(at).ok().flatten())
 }
 
 fn is_local(ip: IpAddr) -> bool {
@@ -145,13 +155,25 @@ fn tls_config(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, ListenError
 }
 
 /// Serves until told to end, then lets what goes on come to its end.
-pub async fn serve(bound: Bound, router: Router, ending: watch::Receiver<bool>, aside: Handle) -> io::Result<()> {
+pub async fn serve(
+    bound: Bound,
+    router: Router,
+    ending: watch::Receiver<bool>,
+    aside: Handle,
+    refused: Refused,
+) -> io::Result<()> {
     bound.tcp.set_nonblocking(true)?;
     bound.unix.set_nonblocking(true)?;
     let (tcp, unix) = (TcpListener::from_std(bound.tcp)?, UnixListener::from_std(bound.unix)?);
     let (open, mut all_closed) = mpsc::channel::<()>(1);
-    let connections =
-        Connections { router, ending: ending.clone(), slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)), open, aside };
+    let connections = Connections {
+        router,
+        ending: ending.clone(),
+        slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        open,
+        aside,
+        refused,
+    };
     let by_tcp = tokio::spawn(accept_tcp(tcp, bound.tls.map(TlsAcceptor::from), connections.clone()));
     let by_unix = tokio::spawn(accept_unix(unix, bound.owner, connections));
     let mut end = ending;
@@ -176,7 +198,11 @@ struct Connections {
     slots: Arc<Semaphore>,
     open: mpsc::Sender<()>,
     aside: Handle,
+    refused: Refused,
 }
+
+/// Told of another user at the unix socket.
+pub type Refused = Arc<dyn Fn(Option<u32>) + Send + Sync>;
 
 /// Goes with an answer that is to be followed by events: the connection is taken from HTTP and served aside, where it
 /// holds up nobody and needs no buffers.
@@ -253,15 +279,21 @@ async fn accept_unix(listener: UnixListener, owner: u32, connections: Connection
                 continue;
             }
         };
-        // The file's mode keeps others out; where it does not, this does. Root may everything anyway.
-        let uid = stream.peer_cred().map(|credentials| credentials.uid());
-        if !uid.as_ref().is_ok_and(|uid| *uid == owner || *uid == 0) {
+        // The file's mode keeps others out; where it does not, this does.
+        let uid = stream.peer_cred().map(|credentials| credentials.uid()).ok();
+        if !uid.is_some_and(|uid| is_let_in(uid, owner)) {
             tracing::warn!(?uid, "another user tried the unix socket");
+            (connections.refused)(uid);
             continue;
         }
         let connections = connections.clone();
         tokio::spawn(connections.run(stream, Peer::Owner, slot));
     }
+}
+
+/// Root may everything anyway.
+fn is_let_in(uid: u32, owner: u32) -> bool {
+    uid == owner || uid == 0
 }
 
 /// Out of descriptors, say: others end while we wait.
@@ -312,5 +344,16 @@ impl Connections {
                 follower.serve(stream, head).await;
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_is_for_its_owner_and_root() {
+        assert!(is_let_in(1000, 1000) && is_let_in(0, 1000));
+        assert!(!is_let_in(1001, 1000) && !is_let_in(65534, 0));
     }
 }

@@ -171,6 +171,7 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         }
         Gives::Bytes => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
         Gives::Events => json!({"text/event-stream": {"schema": {"type": "string"}}}),
+        Gives::Page => json!({"text/html": {"schema": {"type": "string"}}}),
         Gives::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
     };
     let mut responses = Map::new();

@@ -75,6 +75,8 @@ pub enum Gives {
     /// Server-sent events.
     Events,
     Text,
+    /// A page for people.
+    Page,
 }
 
 type Run = dyn Fn(&Call) -> Result<Reply> + Send + Sync;

@@ -9,12 +9,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::app::{App, Patience};
-use crate::auth::{TokenError, Tokens};
+use crate::audit::Entry;
+use crate::auth::{Oidc, OidcError, OidcOptions, TokenError, Tokens};
 use crate::follower::Pace;
 use crate::gate::Gate;
 use crate::http;
 use crate::limit::{Bounds, Limiter};
-use crate::listen::{self, Bound, ListenError, Places, TlsFiles};
+use crate::listen::{self, Bound, ListenError, Places, Refused, TlsFiles};
 use crate::space::{Space, Spaces};
 
 /// Threads that wait for disks on behalf of requests, and of followers.
@@ -34,6 +35,10 @@ pub struct ServeOptions {
     pub tls: Option<TlsFiles>,
     /// Listen beyond this machine without TLS.
     pub plain_ok: bool,
+    /// Take a socket that was opened for this process (`LISTEN_FDS`) instead of opening one.
+    pub inherit: bool,
+    /// A provider whose tokens are taken as well.
+    pub oidc: Option<OidcOptions>,
     pub bounds: Bounds,
     pub patience: Patience,
     pub pace: Pace,
@@ -48,6 +53,8 @@ impl ServeOptions {
             hosts: Vec::new(),
             tls: None,
             plain_ok: false,
+            inherit: false,
+            oidc: None,
             bounds: Bounds::default(),
             patience: Patience::default(),
             pace: Pace::default(),
@@ -61,6 +68,8 @@ pub enum ServeError {
     Store(#[from] enjamb_service::ServiceError),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("cannot start the server: {0}")]
@@ -96,11 +105,13 @@ impl Server {
             dir: options.dir,
             tls: options.tls,
             plain_ok: options.plain_ok,
+            inherit: options.inherit,
         })?;
         let (end, ending) = watch::channel(false);
         let gate = Gate::new(options.hosts);
         let mut app = App::new(spaces, tokens, owner, gate, ending);
         app.limiter = Limiter::new(options.bounds);
+        app.oidc = options.oidc.map(Oidc::new).transpose()?.map(Arc::new);
         app.patience = options.patience;
         app.pace = options.pace;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -137,7 +148,10 @@ impl Server {
     fn serve(self) -> Result<(), ServeError> {
         let Self { runtime, aside, app, bound, end } = self;
         let router = http::router(&app);
-        let served = runtime.block_on(listen::serve(bound, router, app.ending.clone(), aside.handle().clone()));
+        let main = app.spaces.main().clone();
+        let refused: Refused = Arc::new(move |uid| main.audit.note(Entry::refused(uid)));
+        let ending = app.ending.clone();
+        let served = runtime.block_on(listen::serve(bound, router, ending, aside.handle().clone(), refused));
         drop(end);
         for space in app.spaces.all() {
             space.hub.end();

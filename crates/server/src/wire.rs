@@ -79,6 +79,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn trouble_with_the_disk_is_told_apart() {
+        use enjamb_ledger::LedgerError;
+        let told = |error: LedgerError| {
+            let problem = problem(&error.into());
+            (problem["status"].as_u64().unwrap(), problem["code"].to_string(), problem["outcome"].to_string())
+        };
+        let expected = |status, code: &str, outcome: &str| (status, format!("{code:?}"), format!("{outcome:?}"));
+        assert_eq!(told(LedgerError::Full { doing: "appending" }), expected(507, "storage-full", "none"));
+        assert_eq!(told(LedgerError::Poisoned), expected(503, "storage-poisoned", "none"));
+        let unsure = LedgerError::Disk { doing: "syncing", detail: "EIO".into(), outcome: Outcome::Indeterminate };
+        let unsure = told(unsure);
+        assert_eq!((unsure.0, unsure.2.as_str()), (503, "\"indeterminate\""));
+        let damaged = LedgerError::Corrupt { what: "art-1".into(), detail: "its digest is another".into() };
+        assert_eq!(told(damaged).0, 500);
+    }
+
+    #[test]
     fn a_problem_names_code_status_and_candidates() {
         let error = ServiceError::Ambiguous { prefix: "art-3f".into(), candidates: vec!["a".into(), "b".into()] };
         let problem = problem(&error);

@@ -76,8 +76,8 @@ pub use compact::{
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use config::{
-    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, Setting, SettingValue, Template,
-    Trust,
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, ServeSettings, Setting,
+    SettingValue, Template, Trust,
 };
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};

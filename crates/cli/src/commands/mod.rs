@@ -70,6 +70,7 @@ mod token;
 mod tool;
 mod turn;
 mod unpack;
+mod upkeep;
 mod verify;
 mod watch;
 mod workspace;

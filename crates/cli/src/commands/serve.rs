@@ -1,17 +1,18 @@
 //! `enjamb serve`
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
-use enjamb_server::{ListenError, ServeError, ServeOptions, Served, Server, TlsFiles};
-use enjamb_service::{DrainBounds, Env, Store};
+use enjamb_server::{KeySource, ListenError, OidcOptions, ServeError, ServeOptions, Served, Server, TlsFiles};
+use enjamb_service::{Config, ServeSettings};
 use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
-use super::import::of_hooks;
+use super::upkeep::Upkeep;
 use crate::failure::{Exit, Failure, Result};
+use crate::ui::Table;
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb serve\n  enjamb serve --listen 127.0.0.1:0 --log json\n  \
@@ -19,25 +20,37 @@ use crate::failure::{Exit, Failure, Result};
     Other programs of yours send the token that lies in the store's directory; those who use the unix socket there \
     need none. Ctrl-C ends the server when the requests under way are done.")]
 pub struct Serve {
-    /// Where to listen; port 0 takes one that is free
-    #[arg(long, default_value = "127.0.0.1:4477", value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
+    /// Where to listen [default: 127.0.0.1:4477]; port 0 takes one that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Answer for this host name as well
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
     /// A certificate chain, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
+    tls_cert: Option<String>,
     /// The key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    tls_key: Option<String>,
     /// Listen beyond this machine without encryption: something before it encrypts
     #[arg(long)]
     plain_http: bool,
+    /// Take tokens of this OpenID Connect provider too
+    #[arg(long, value_name = "URL", requires = "oidc_audience")]
+    oidc_issuer: Option<String>,
+    /// What its tokens have to be made for
+    #[arg(long, value_name = "NAME", requires = "oidc_issuer")]
+    oidc_audience: Option<String>,
+    /// Its public keys; found by its description if not given
+    #[arg(long, value_name = "FILE|URL", requires = "oidc_issuer")]
+    oidc_keys: Option<String>,
+    /// The claim that names the namespace
+    #[arg(long, value_name = "NAME", requires = "oidc_issuer")]
+    oidc_namespace_claim: Option<String>,
     /// How the log on stderr is written; what goes into it is said by $ENJAMB_LOG, such as info or debug
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
-    /// See that everything is there to serve, and end
+    /// See that everything is there to serve, show the settings and where they come from, and end
     #[arg(long)]
     check: bool,
 }
@@ -52,34 +65,75 @@ impl Serve {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         begin_log(self.log);
         let dir = context.store_dir()?;
-        let tls = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
-        let mut options = ServeOptions::local(&dir, 0);
-        options.listen = self.listen;
-        options.hosts = self.hosts;
-        options.tls = tls;
-        options.plain_ok = self.plain_http;
-        let server = Server::bind(options).map_err(failed)?;
-        announce(context, &dir, &server.served(), self.check)?;
+        let mut config = context.config()?;
+        self.lay_over(&mut config)?;
+        let settings = config.serve();
+        let server = Server::bind(self.options(&dir, &settings)?).map_err(failed)?;
+        announce(context, &dir, &server.served(), self.check.then_some(&config))?;
         context.ui.flush()?;
         if !self.check {
-            std::thread::spawn(move || drain_meanwhile(&dir));
+            Upkeep { dir, drain: settings.drain, maintain: settings.maintain }.start();
             server.run().map_err(failed)?;
         }
         Ok(Exit::Done)
     }
+
+    /// Flags are over files and variables.
+    fn lay_over(&self, config: &mut Config) -> Result<()> {
+        let listen = self.listen.map(|at| at.to_string());
+        for (key, flag, text) in [
+            ("serve.listen", "--listen", &listen),
+            ("serve.tls_cert", "--tls-cert", &self.tls_cert),
+            ("serve.tls_key", "--tls-key", &self.tls_key),
+            ("serve.oidc_issuer", "--oidc-issuer", &self.oidc_issuer),
+            ("serve.oidc_audience", "--oidc-audience", &self.oidc_audience),
+            ("serve.oidc_keys", "--oidc-keys", &self.oidc_keys),
+            ("serve.oidc_namespace_claim", "--oidc-namespace-claim", &self.oidc_namespace_claim),
+        ] {
+            if let Some(text) = text {
+                config.set(key, flag, text).map_err(|error| Failure::usage(error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self, dir: &Path, settings: &ServeSettings) -> Result<ServeOptions> {
+        let listen = &settings.listen;
+        let bad = |_| Failure::usage(format!("serve.listen is {listen:?}, and has to be such as 127.0.0.1:4477"));
+        let mut options = ServeOptions::local(dir, 0);
+        options.listen = listen.parse().map_err(bad)?;
+        options.hosts = settings.hosts.iter().chain(&self.hosts).cloned().collect();
+        options.tls = tls(settings)?;
+        options.plain_ok = self.plain_http;
+        // Whoever names a place wants that one.
+        options.inherit = self.listen.is_none();
+        options.oidc = oidc(settings)?;
+        options.bounds.namespace_bytes_max = settings.namespace_bytes_max;
+        options.bounds.namespace_streams_max = settings.namespace_streams_max;
+        Ok(options)
+    }
 }
 
-/// Takes in what hooks tell of while the server runs; it ends with the process. What fails is tried again, and `status`
-/// shows it.
-fn drain_meanwhile(dir: &std::path::Path) {
-    const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
-    let mut store = None;
-    loop {
-        std::thread::sleep(PAUSE);
-        if store.is_none() {
-            store = Store::open(dir, Env::system()).ok();
+fn tls(settings: &ServeSettings) -> Result<Option<TlsFiles>> {
+    match (&settings.tls_cert, &settings.tls_key) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate: certificate.into(), key: key.into() })),
+        (None, None) => Ok(None),
+        (Some(_), None) | (None, Some(_)) => Err(Failure::usage("serve.tls_cert and serve.tls_key go together")),
+    }
+}
+
+fn oidc(settings: &ServeSettings) -> Result<Option<OidcOptions>> {
+    match (&settings.oidc_issuer, &settings.oidc_audience) {
+        (Some(issuer), Some(audience)) => {
+            let keys = settings.oidc_keys.as_deref().map_or(KeySource::Discovered, KeySource::parse);
+            let mut options = OidcOptions::new(issuer, audience, keys);
+            options.namespace_claim.clone_from(&settings.oidc_namespace_claim);
+            Ok(Some(options))
         }
-        let _ = store.as_ref().map(|store| store.drain(&of_hooks(), DrainBounds::ALL));
+        (None, None) => Ok(None),
+        (Some(_), None) | (None, Some(_)) => {
+            Err(Failure::usage("serve.oidc_issuer and serve.oidc_audience go together"))
+        }
     }
 }
 
@@ -92,15 +146,21 @@ fn begin_log(log: Log) {
     }
 }
 
-fn announce(context: &mut Context<'_>, dir: &std::path::Path, served: &Served, is_check: bool) -> Result<()> {
+/// Says where the server is; of a check, also which settings hold and where each comes from.
+fn announce(context: &mut Context<'_>, dir: &Path, served: &Served, checked: Option<&Config>) -> Result<()> {
     let scheme = if served.is_tls { "https" } else { "http" };
     let url = format!("{scheme}://{}", served.address);
     let (socket, token) = (served.socket.display().to_string(), dir.join("token").display().to_string());
     if context.ui.is_json() {
-        let value = json!({
+        let mut value = json!({
             "url": url, "api": format!("{url}/v1"), "socket": socket, "token": token, "store": dir.to_string_lossy(),
-            "check": is_check,
+            "check": checked.is_some(),
         });
+        if let Some(config) = checked {
+            let rows =
+                of_serve(config).map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}));
+            value["settings"] = rows.collect();
+        }
         return Ok(context.ui.json("serve", value)?);
     }
     let ui = &mut context.ui;
@@ -108,10 +168,19 @@ fn announce(context: &mut Context<'_>, dir: &std::path::Path, served: &Served, i
     ui.line(format!("  api    {url}/v1    openapi {url}/v1/openapi.json    docs {url}/docs"))?;
     ui.line(format!("  unix   {socket}"))?;
     ui.line(format!("  token  {token}"))?;
-    if is_check {
+    if let Some(config) = checked {
+        let mut table = Table::new(&["setting", "value", "origin"]);
+        of_serve(config).for_each(|(key, value, origin)| table.row([key.into(), value.into(), origin.into()]));
+        ui.table(&table)?;
         ui.good("all is there to serve")?;
     }
     Ok(())
+}
+
+/// The settings of a server: key, value and where it comes from.
+fn of_serve(config: &Config) -> impl Iterator<Item = (&str, String, String)> {
+    let ours = config.settings().filter(|(key, _)| key.starts_with("serve."));
+    ours.map(|(key, setting)| (key, setting.value.to_string(), setting.origin.to_string()))
 }
 
 fn failed(error: ServeError) -> Failure {

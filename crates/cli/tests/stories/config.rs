@@ -23,11 +23,13 @@ fn settings_are_listed_with_where_they_come_from() {
     let enjamb = configured("[run]\nevery_turns = 3\n", "[template.r]\ndriver = \"codex\"\n");
     check(
         &enjamb.run(&["config", "list"]).done().out(),
-        "\nrun.checkpoint\tturn\nrun.every_turns\t3\ntemplate.r.driver\tcodex\n",
+        "\nrun.checkpoint\tturn\nrun.every_turns\t3\nserve.drain\ton\nserve.listen\t127.0.0.1:4477\nserve.maintain\ton\n\
+         template.r.driver\tcodex\n",
     );
     check(
         &enjamb.run(&["config", "list", "--show-origin"]).done().out(),
         "\nrun.checkpoint\tturn\tdefault\nrun.every_turns\t3\t[..]/.config/enjamb/config.toml:2\n\
+         serve.drain\ton\tdefault\nserve.listen\t127.0.0.1:4477\tdefault\nserve.maintain\ton\tdefault\n\
          template.r.driver\tcodex\t[..]/.enjamb.toml:2\n",
     );
     let mut command = enjamb.command(&["config", "list", "--json"]);
@@ -37,6 +39,9 @@ fn settings_are_listed_with_where_they_come_from() {
         "settings": [
             {"key": "run.checkpoint", "value": "session-end", "origin": "$ENJAMB_RUN_CHECKPOINT"},
             {"key": "run.every_turns", "value": 3, "origin": "[..]config.toml:2"},
+            {"key": "serve.drain", "value": "on", "origin": "default"},
+            {"key": "serve.listen", "value": "127.0.0.1:4477", "origin": "default"},
+            {"key": "serve.maintain", "value": "on", "origin": "default"},
             {"key": "template.r.driver", "value": "codex", "origin": "[..]/.enjamb.toml:2"},
         ],
     });

@@ -87,9 +87,71 @@ enjamb [..]  store [..]/store
   api    http://127.0.0.1:[..]/v1    openapi http://127.0.0.1:[..]/v1/openapi.json    docs http://127.0.0.1:[..]/docs
   unix   [..]/store/sock
   token  [..]/store/token
+serve.drain\ton\tdefault
+serve.listen\t127.0.0.1:0\t--listen
+serve.maintain\ton\tdefault
 ✓ all is there to serve
 ",
     );
+}
+
+#[test]
+fn settings_come_from_a_file_a_variable_or_a_flag() {
+    let enjamb = Enjamb::with_store();
+    let file = enjamb
+        .file("settings.toml", "[serve]\nlisten = \"127.0.0.1:0\"\nmaintain = \"off\"\nhosts = [\"ctx.acme.dev\"]\n");
+    let mut command = enjamb.command(&["serve", "--check", "--json"]);
+    command.env("ENJAMB_CONFIG", &file).env("ENJAMB_SERVE_DRAIN", "off");
+    let told: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    let row = |key: &str, value: &str, origin: &str| json!({"key": key, "value": value, "origin": origin});
+    check_json(
+        &told["settings"],
+        &json!([
+            row("serve.drain", "off", "$ENJAMB_SERVE_DRAIN"),
+            row("serve.hosts", "[..]ctx.acme.dev[..]", "[..]settings.toml:4"),
+            row("serve.listen", "127.0.0.1:0", "[..]settings.toml:2"),
+            row("serve.maintain", "off", "[..]settings.toml:3"),
+        ]),
+    );
+    let bad = enjamb.file("bad.toml", "[serve]\nlisten = \"nowhere\"\n");
+    let mut command = enjamb.command(&["serve", "--check"]);
+    let refused = command.env("ENJAMB_CONFIG", &bad).output().unwrap();
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && words.contains("serve.listen is \"nowhere\""), "{words}");
+    let refused = enjamb.run(&["serve", "--check", "--oidc-issuer", "https://id.example"]).exits(2);
+    assert!(refused.err().contains("--oidc-audience"), "{}", refused.err());
+    let keys =
+        ["serve", "--check", "--listen", "127.0.0.1:0", "--oidc-issuer", "https://id.example", "--oidc-audience", "a"];
+    let refused = enjamb.run(&[&keys[..], &["--oidc-keys", "none.json"]].concat()).exits(2);
+    assert!(
+        refused.err().contains("the keys of https://id.example cannot be read from none.json"),
+        "{}",
+        refused.err()
+    );
+}
+
+#[test]
+fn a_socket_that_was_opened_before_is_taken() {
+    let enjamb = Enjamb::with_store();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // As systemd does: the socket is the fourth file, and two variables say so.
+    let script = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
+    let server = enjamb.command(&["serve", "--json"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(server.get_program()).args(server.get_args());
+    for (name, value) in server.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.stdin(std::os::fd::OwnedFd::from(listener)).stdout(std::process::Stdio::piped());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let serving = Serving { child, told: serde_json::from_str(&line).unwrap() };
+    assert_eq!(serving.told["url"], format!("http://{address}"));
+    let token = std::fs::read_to_string(enjamb.store().join("token")).unwrap();
+    assert_eq!(serving.get("/v1/status", token.trim()).0, 200);
+    serving.end().done();
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub enum Via {
     Owner,
     /// With a token that was made for somebody.
     Token(String),
+    /// With a token that an identity provider signed.
+    Issued { id: String, expires_ms: u64 },
     /// Without saying who; only what is open to all can be asked for.
     Nobody,
 }
@@ -49,7 +51,7 @@ impl Caller {
     /// The token that limits are counted by.
     pub fn token_id(&self) -> Option<&str> {
         match &self.via {
-            Via::Token(id) => Some(id),
+            Via::Token(id) | Via::Issued { id, .. } => Some(id),
             Via::Socket | Via::Owner | Via::Nobody => None,
         }
     }

@@ -146,26 +146,15 @@ impl Tokens {
 
     /// Who holds a secret, if it is one of ours and has not expired.
     pub fn caller(&self, secret: &Secret, now_ms: u64) -> Result<Option<Caller>> {
-        let known = self.fresh()?;
-        let mut found = None;
-        // Every token is compared, whether an earlier one fits or not.
-        for token in &known.all {
-            if secret.is(&token.digest) && token.expires_ms.is_none_or(|at| at > now_ms) {
-                found = Some(token);
-            }
-        }
-        Ok(found.map(|token| Caller {
-            via: Via::Token(token.id.clone()),
-            principal: token.principal.clone(),
-            scopes: token.scopes.iter().filter_map(|scope| Scope::parse(scope).ok()).collect(),
-            namespace: token.namespace.clone(),
-        }))
+        let found = holder(&self.fresh(FRESH)?.all, secret, now_ms);
+        // It may have been made a moment ago.
+        if found.is_some() { Ok(found) } else { Ok(holder(&self.fresh(Duration::ZERO)?.all, secret, now_ms)) }
     }
 
     /// Whether a token is still good, for answers that go on for long.
     pub fn is_live(&self, id: &str, now_ms: u64) -> bool {
         let is_it = |token: &TokenView| token.id == id && token.expires_ms.is_none_or(|at| at > now_ms);
-        self.fresh().is_ok_and(|known| known.all.iter().any(is_it))
+        self.fresh(FRESH).is_ok_and(|known| known.all.iter().any(is_it))
     }
 
     /// The token of the store's owner, which lies in a file that only they can read. Made if it is not there.
@@ -186,10 +175,10 @@ impl Tokens {
         }
     }
 
-    /// What is in the file, as of not long ago.
-    fn fresh(&self) -> Result<MutexGuard<'_, Known>> {
+    /// What is in the file, as of not longer ago than this.
+    fn fresh(&self, within: Duration) -> Result<MutexGuard<'_, Known>> {
         let mut known = self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if known.looked.is_some_and(|looked| looked.elapsed() < FRESH) {
+        if known.looked.is_some_and(|looked| looked.elapsed() < within) {
             return Ok(known);
         }
         let changed = match fs::metadata(self.dir.join(FILE)) {
@@ -242,6 +231,22 @@ impl Tokens {
     fn failed(&self, name: &str, source: io::Error) -> TokenError {
         TokenError::File { path: self.dir.join(name), source }
     }
+}
+
+fn holder(all: &[TokenView], secret: &Secret, now_ms: u64) -> Option<Caller> {
+    let mut found = None;
+    // Every token is compared, whether an earlier one fits or not.
+    for token in all {
+        if secret.is(&token.digest) && token.expires_ms.is_none_or(|at| at > now_ms) {
+            found = Some(token);
+        }
+    }
+    found.map(|token| Caller {
+        via: Via::Token(token.id.clone()),
+        principal: token.principal.clone(),
+        scopes: token.scopes.iter().filter_map(|scope| Scope::parse(scope).ok()).collect(),
+        namespace: token.namespace.clone(),
+    })
 }
 
 fn close_to_others(path: &Path) -> io::Result<()> {

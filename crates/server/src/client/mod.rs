@@ -253,7 +253,7 @@ fn was_sent(error: &ureq::Error) -> bool {
 }
 
 /// Trusts whom the machine trusts.
-fn tls() -> TlsConfig {
+pub(crate) fn tls() -> TlsConfig {
     let roots = rustls_native_certs::load_native_certs().certs;
     let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     TlsConfig::builder()

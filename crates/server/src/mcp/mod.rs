@@ -131,7 +131,7 @@ pub fn http() -> Http {
 /// Answers one request to `/mcp`, for whoever may read or append.
 pub async fn answer(app: Arc<App>, mut service: Http, mut request: Request) -> std::result::Result<Response, Problem> {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
-    let caller = app.caller(request.headers(), peer);
+    let caller = app.caller(request.headers(), peer).await;
     if caller.via == Via::Nobody {
         return Err(crate::app::unauthenticated());
     }

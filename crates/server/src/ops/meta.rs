@@ -17,7 +17,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         at(Get, "/v1/meta", "meta", Scope::Read, "Say what this server is and who is asking").json(meta),
         at(Get, "/v1/openapi.json", "openapi", Scope::Open, "This description").replies(openapi),
-        at(Get, "/docs", "docs", Scope::Open, "This description for people").gives(Gives::Text).replies(docs_page),
+        at(Get, "/docs", "docs", Scope::Open, "This description for people").gives(Gives::Page).replies(docs_page),
         at(Get, "/healthz", "health", Scope::Open, "Say that the server lives").json(health),
         at(Get, "/readyz", "ready", Scope::Open, "Say whether the store can be read").json(ready),
         at(Get, "/metrics", "metrics", Scope::Read, "Counters, for Prometheus")

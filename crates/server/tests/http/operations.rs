@@ -66,6 +66,27 @@ fn the_description_and_its_page_are_served_to_anybody() {
 }
 
 #[test]
+fn documents_are_compressed_for_who_takes_that_and_stored_bytes_never() {
+    let home = Home::new();
+    let ask = |path: &str, takes: &str| home.ask("GET", path).header("accept-encoding", takes).send();
+    let plain = home.ask("GET", "/v1/openapi.json").send();
+    assert_eq!(plain.header("content-encoding"), None);
+    for (takes, magic) in [("gzip", &b"\x1f\x8b"[..]), ("zstd, gzip;q=0.5", &b"\x28\xb5\x2f\xfd"[..])] {
+        let packed = ask("/v1/openapi.json", takes);
+        assert_eq!(packed.header("content-encoding"), takes.split(',').next());
+        assert!(packed.body.starts_with(magic) && packed.body.len() < plain.body.len() / 4, "{takes}");
+        assert!(packed.header("vary").is_some_and(|vary| vary.contains("accept-encoding")), "{packed:?}");
+    }
+    let unpacked = zstd::decode_all(ask("/v1/openapi.json", "zstd").body.as_slice()).unwrap();
+    assert_eq!(unpacked, plain.body);
+    assert_eq!(ask("/healthz", "gzip").header("content-encoding"), None, "what is small stays as it is");
+    let stored = home.ask("POST", "/v1/artifacts").raw("text/plain", "a".repeat(5000)).send().ok();
+    let path = format!("/v1/artifacts/{}", stored["id"].as_str().unwrap());
+    let got = ask(&path, "gzip");
+    assert_eq!((got.header("content-encoding"), got.body.len()), (None, 5000));
+}
+
+#[test]
 fn counters_count() {
     let home = Home::new();
     home.append("note/n", r#"{"type":"x"}"#);

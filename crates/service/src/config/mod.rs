@@ -9,6 +9,7 @@ mod key;
 mod places;
 mod provider;
 mod run;
+mod serve;
 mod suggest;
 mod template;
 mod tools;
@@ -26,11 +27,12 @@ pub use key::Value as SettingValue;
 use key::Value;
 pub use places::ConfigPlaces;
 pub use run::{CheckpointWhen, RunSettings};
+pub use serve::ServeSettings;
 pub use template::{Driver, Template};
 pub use trust::Trust;
 
 /// What every section knows.
-const SECTIONS: &[&[Key]] = &[run::KEYS, template::KEYS, provider::KEYS, tools::KEYS];
+const SECTIONS: &[&[Key]] = &[run::KEYS, serve::KEYS, template::KEYS, provider::KEYS, tools::KEYS];
 
 /// The settings that hold, and those of a repository that nobody has said to trust.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,8 @@
 //! A socket on which a running agent's tools ask which commit it is at.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +26,8 @@ pub(super) struct Socket {
 impl Socket {
     /// `None` where no socket can be made: the agent runs all the same.
     pub fn open() -> Option<Self> {
-        let dir = tempfile::Builder::new().prefix("enjamb-").tempdir().ok()?;
+        let ours = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("enjamb-").permissions(ours).tempdir().ok()?;
         let listener = UnixListener::bind(dir.path().join("s")).ok()?;
         listener.set_nonblocking(true).ok()?;
         Some(Self { listener, dir })
