@@ -5,6 +5,7 @@ mod check;
 mod ci;
 mod command;
 mod crash;
+mod mcp_conformance;
 mod needs;
 mod realclients;
 mod test;
@@ -46,6 +47,12 @@ const CHORES: &[Chore] = &[
         arguments: "[CASE…]",
         about: "The real Claude Code and Codex load what was resumed; --sessions N, --corpus DIR, --update",
         run: realclients::run,
+    },
+    Chore {
+        name: "mcp-conformance",
+        arguments: "",
+        about: "The official MCP SDK and the public conformance suite against `mcp` and `serve`; --update",
+        run: mcp_conformance::run,
     },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];
