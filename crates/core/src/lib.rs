@@ -20,6 +20,7 @@ pub mod redact;
 mod stream;
 pub mod thread;
 mod time;
+pub mod workspace;
 
 pub use digest::{Digest, Hasher};
 pub use frame::{Body, Completion, Draft, Frame, FrameError, RawFrame, artifact_mentions};

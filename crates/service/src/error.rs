@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ResumeError, ThreadError};
+use crate::{ConfigError, ResumeError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -44,6 +44,10 @@ pub enum ServiceError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -73,6 +77,8 @@ impl ServiceError {
             }
             Self::Thread(error) => error.kind(),
             Self::Resume(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Workspace(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -106,6 +112,8 @@ impl ServiceError {
             Self::NameMoved { .. } => "ref-moved",
             Self::Thread(error) => error.code(),
             Self::Resume(error) => error.code(),
+            Self::Config(error) => error.code(),
+            Self::Workspace(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
@@ -151,6 +159,9 @@ impl ServiceError {
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),
+            Self::Config(error) => error.help(),
+            Self::Workspace(error) => error.help(),
+            Self::Unknown { what: "workspace checkpoint", .. } => Some("enjamb workspace list --all".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();
                 Some(format!("known formats: {}", ids.join(", ")))

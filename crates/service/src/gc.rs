@@ -83,7 +83,7 @@ impl Store {
         Ok(Some(Candidate { id, len: artifact.len, condemned: mark.is_some_and(|mark| !mark.is_empty()) }))
     }
 
-    /// Those of `ids` that a tag names or a frame mentions. What is said in the artifact stream itself does not count.
+    /// Those of `ids` that a tag names, a frame mentions or a workspace checkpoint holds. What is said in the artifact stream itself does not count.
     fn needed(&self, ids: &[ArtifactId]) -> Result<HashSet<ArtifactId>> {
         let asked: HashSet<_> = ids.iter().copied().collect();
         let mut needed: HashSet<_> =
@@ -97,6 +97,7 @@ impl Store {
             }
             Ok(true)
         })?;
+        needed.extend(self.kept_by_workspaces()?.intersection(&asked));
         Ok(needed)
     }
 

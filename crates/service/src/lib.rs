@@ -11,6 +11,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod config;
 mod current;
 mod cursor;
 mod diff;
@@ -45,6 +46,8 @@ mod thread_search;
 mod timeline;
 mod translate;
 mod watch;
+mod workspace;
+mod wrap;
 
 use std::path::Path;
 
@@ -68,6 +71,10 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use config::{
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, Setting, SettingValue, Template,
+    Trust,
+};
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
@@ -78,7 +85,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceSecrets, SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, Started, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -104,6 +111,11 @@ pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
+pub use workspace::{
+    Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
+    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+};
+pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_ledger::Outcome;
 

@@ -6,15 +6,18 @@ use enjamb_core::CommitId;
 use enjamb_core::frame::{Body, ContextNoted};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewFrame, StoredCommit};
 
-use crate::{Actor, Result, ServiceError, Store};
+use crate::{Actor, Filter, Result, ServiceError, Source, Store};
 
 const PREFIX: &str = "ticket:";
 const TICKET_BYTES_MAX: usize = 200;
 /// How often a link is tried again because somebody else wrote of the same principal meanwhile.
 const RETRIES_MAX: usize = 20;
 
+/// Tags that name a workspace checkpoint (`workspace::link`).
+pub(crate) const WORKSPACE: &str = "workspace:";
+
 pub(crate) fn is_link(tag: &str) -> bool {
-    tag.starts_with(PREFIX)
+    tag.starts_with(PREFIX) || tag.starts_with(WORKSPACE)
 }
 
 /// The tickets of a commit, each once.
@@ -49,6 +52,13 @@ impl Store {
         })
     }
 
+    /// The last commit that was made for a ticket, or linked to it: what its agent understood.
+    pub fn understood(&self, ticket: &str) -> Result<StoredCommit> {
+        let filter = Filter { ticket: Some(ticket.to_owned()), ..Filter::default() };
+        let last = self.list(Source::Store, &filter, None, 1)?.commits.pop();
+        last.ok_or_else(|| ServiceError::Unknown { what: "commit", name: format!("of ticket {ticket}") })
+    }
+
     /// Takes a link away. The ticket that a commit was made for stays: commits do not change.
     pub fn unlink(&self, id: &CommitId, ticket: &str, by: &Actor) -> Result<StoredCommit> {
         let link = format!("{PREFIX}{ticket}");
@@ -62,7 +72,7 @@ impl Store {
     }
 
     /// Notes new tags that follow from those that are there, which nobody else changes in between.
-    fn change_links(
+    pub(crate) fn change_links(
         &self,
         id: &CommitId,
         by: &Actor,
@@ -92,7 +102,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Checkpoint, Content, Env, Filter, Note, Source};
+    use crate::{Checkpoint, Content, Env, Note};
     use enjamb_core::chain::CommitKind;
 
     fn commit(store: &Store, ticket: Option<&str>, text: &str) -> CommitId {

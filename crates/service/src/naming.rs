@@ -19,7 +19,7 @@ pub enum Expect<T> {
 
 impl<T: Copy + PartialEq + Display> Expect<T> {
     /// Fails unless `current` is what is expected.
-    fn check(self, what: &'static str, name: &str, current: Option<T>) -> Result<()> {
+    pub(crate) fn check(self, what: &'static str, name: &str, current: Option<T>) -> Result<()> {
         let expected = match self {
             Self::Anything => return Ok(()),
             Self::Nothing => None,

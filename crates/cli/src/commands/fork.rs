@@ -1,18 +1,25 @@
 //! `enjamb fork` and `enjamb refs`
 
+use std::path::PathBuf;
+
 use clap::Args;
+use enjamb_core::CommitId;
 use enjamb_server::view;
+use enjamb_service::{Expect, Forked};
 use serde_json::json;
 
 use super::Context;
 use super::log::short;
 use crate::failure::{Exit, Result};
+use crate::text::plural;
 use crate::ui::Table;
 
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n\n\
-    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied."
+    after_help = "Example:\n  enjamb fork ctx-3f2a -n reviewer-a\n  enjamb checkpoint reply.jsonl --format claude-code-v1 --parent reviewer-a\n  \
+    enjamb fork ctx-3f2a -n reviewer-b --worktree ../reviewer-b\n\n\
+    A fork is a name for a commit; what is committed with it as its parent is a branch. Nothing is copied, unless a \
+    worktree is asked for: a git worktree is made, with the files of the workspace checkpoint that the commit belongs to."
 )]
 pub struct Fork {
     /// The commit to fork from
@@ -24,6 +31,9 @@ pub struct Fork {
     /// Move the name if it is there already
     #[arg(long)]
     force: bool,
+    /// Also restore the files that belong to the commit, into a new git worktree
+    #[arg(long, value_name = "DIR")]
+    worktree: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -36,6 +46,14 @@ pub struct Refs {
 
 impl Fork {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if let Some(dir) = &self.worktree {
+            // Files are restored here, so the store has to be here too.
+            let store = context.open()?;
+            let id = store.revision(&self.revision)?;
+            let expect = if self.force { Expect::Anything } else { Expect::Nothing };
+            let forked = store.fork_worktree(&id, &self.name, expect, dir, &context.actor())?;
+            return show_worktree(context, &self.name, id, &forked);
+        }
         // Without force the name has to be a new one.
         let headers = [("if-none-match", "*")];
         let headers = if self.force { &[][..] } else { &headers[..] };
@@ -49,6 +67,22 @@ impl Fork {
         }
         Ok(Exit::Done)
     }
+}
+
+fn show_worktree(context: &mut Context<'_>, name: &str, id: CommitId, forked: &Forked) -> Result<Exit> {
+    let dir = forked.worktree.display().to_string();
+    if context.ui.is_json() {
+        let value = json!({
+            "name": name, "commit": id.to_string(), "previous": forked.previous.map(|id| id.to_string()),
+            "worktree": dir, "checkpoint": forked.checkpoint.id, "git": forked.head, "files": forked.files,
+        });
+        context.ui.json("fork", value)?;
+        return Ok(Exit::Done);
+    }
+    context.ui.line(format!("{name} is {id}"))?;
+    let files = plural(forked.files, "file");
+    context.ui.line(format!("{dir} has {files} of {}, over git commit {}", forked.checkpoint.id, forked.head))?;
+    Ok(Exit::Done)
 }
 
 impl Refs {

@@ -58,7 +58,9 @@ fn check_example(enjamb: &Enjamb, example: &str) {
     let command = example.split(" | ").find(|part| part.starts_with("enjamb")).expect(example);
     let words = words(command);
     let words: Vec<_> = words.iter().skip(1).map(String::as_str).collect();
-    enjamb.run(&[words.as_slice(), &["--help"]].concat()).done();
+    // What follows -- is for another program.
+    let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+    enjamb.run(&[&words[..own], &["--help"], &words[own..]].concat()).done();
     for hex in words.iter().filter_map(|word| word.strip_prefix("art-")) {
         assert!(hex.len() >= 4 && hex.bytes().all(|digit| digit.is_ascii_hexdigit()), "{example}: {hex} names nothing");
     }

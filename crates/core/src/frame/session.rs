@@ -80,7 +80,8 @@ frames! {
 
         "openresponses_response_first_byte" => ResponseFirstByte { request_index: u64 }
 
-        /// Files of the workspace were set aside.
+        /// Files of the workspace were set aside. What is ours comes after the members of the contract: the whole of the
+        /// workspace is in the manifest, and `files` tells what differs from the checkpoint before.
         "checkpoint_created" => CheckpointCreated {
             checkpoint_id: String,
             label: String,
@@ -88,9 +89,24 @@ frames! {
             files: Vec<String>,
             auto: bool,
             tool_name: Option<String> = null,
+            workspace: Option<String> = omit,
+            manifest_artifact_id: Option<String> = omit,
+            files_changed: Option<u64> = omit,
+            actor_id: Option<String> = omit,
+            origin: Option<String> = omit,
         }
 
-        "checkpoint_rewound" => CheckpointRewound { checkpoint_id: String, label: String, files: Vec<String> }
+        /// Files are as a checkpoint has them; what was there before is in another one.
+        "checkpoint_rewound" => CheckpointRewound {
+            checkpoint_id: String,
+            label: String,
+            files: Vec<String>,
+            workspace: Option<String> = omit,
+            saved_checkpoint_id: Option<String> = omit,
+            files_changed: Option<u64> = omit,
+            actor_id: Option<String> = omit,
+            origin: Option<String> = omit,
+        }
 
         "checkpoint_failed" => CheckpointFailed { action: CheckpointAction, error: String }
 

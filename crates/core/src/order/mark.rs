@@ -3,6 +3,7 @@
 //! A frame's marks follow from the frame alone. Setting a mark twice keeps the later value, so folding a log in order,
 //! from any point whose marks are kept, always gives the same marks.
 
+use super::checkpoint::CheckpointAt;
 use crate::frame::{
     ArtifactBody, Body, ContextBody, ContinuityBody, Frame, Policy, RawFrame, SessionBody, TaskBody, artifact_mentions,
 };
@@ -92,6 +93,8 @@ pub enum MarkKey {
         thread: String,
         seq: u64,
     },
+    /// Store: where the workspace checkpoint with this id was made, as [`CheckpointAt`] writes it.
+    Checkpoint(String),
 }
 
 impl MarkKey {
@@ -105,7 +108,7 @@ impl MarkKey {
     /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
     /// 15 RunOf (u16 length, message, seq)  16 Compaction (to_seq, seq)  17 Cursor (64 hex)
     /// 18 ScheduleDecided  19 Archived  1a ThreadTag  1b Pinned  1c Pack (64 hex)  1d Link (*)
-    /// 1e Touched (path, NUL, thread, NUL, seq)
+    /// 1e Touched (path, NUL, thread, NUL, seq)  1f Checkpoint
     /// (*) eight bytes, big-endian as all numbers, so that the messages of a stream are found in order
     /// ```
     pub fn encode(&self) -> Vec<u8> {
@@ -178,6 +181,7 @@ impl MarkKey {
                 let (path, thread) = std::str::from_utf8(names.strip_suffix(b"\0")?).ok()?.split_once('\0')?;
                 Some(Self::Touched { path: path.to_owned(), thread: thread.to_owned(), seq: number(seq)? })
             }
+            0x1f => name().map(Self::Checkpoint),
             _ => None,
         }
     }
@@ -228,7 +232,8 @@ impl MarkKey {
             | Self::Cursor(name)
             | Self::ThreadTag(name)
             | Self::Pinned(name)
-            | Self::Pack(name) => Subject::Name(name),
+            | Self::Pack(name)
+            | Self::Checkpoint(name) => Subject::Name(name),
         }
     }
 
@@ -264,6 +269,7 @@ impl MarkKey {
             Self::Pack(_) => 0x1c,
             Self::Link(_) => 0x1d,
             Self::Touched { .. } => 0x1e,
+            Self::Checkpoint(_) => 0x1f,
         }
     }
 }
@@ -292,7 +298,9 @@ pub fn marks(frame: &RawFrame) -> Vec<Mark> {
 
 pub(super) fn marks_of(raw: &RawFrame, frame: &Frame, digest: Option<String>) -> Vec<Mark> {
     match &frame.body {
-        Body::Session(body) => [spared(raw), in_stream(frame, session(frame, body))].concat(),
+        Body::Session(body) => {
+            [spared(raw), in_stream(frame, session(frame, body)), in_store(set_aside(frame, body))].concat()
+        }
         Body::Task(body) => [spared(raw), in_stream(frame, task(frame, body))].concat(),
         Body::Continuity(body) => {
             [spared(raw), in_stream(frame, continuity(frame, body)), in_store(touched(frame, body))].concat()
@@ -404,6 +412,16 @@ fn continuity(frame: &Frame, body: &ContinuityBody) -> Vec<(MarkKey, String)> {
             Vec::new()
         }
     }
+}
+
+/// Where files were set aside. A checkpoint whose id is no name is not found by, and its frame is kept all the same.
+fn set_aside(frame: &Frame, body: &SessionBody) -> Vec<(MarkKey, String)> {
+    let SessionBody::CheckpointCreated(checkpoint) = body else { return Vec::new() };
+    let id = &checkpoint.checkpoint_id;
+    if !(1..=limits::NAME_BYTES_MAX).contains(&id.len()) {
+        return Vec::new();
+    }
+    vec![(MarkKey::Checkpoint(id.clone()), CheckpointAt::of(frame, checkpoint).to_string())]
 }
 
 /// The paths that a tool touched. One that is no name is not found by, and its frame is kept all the same.

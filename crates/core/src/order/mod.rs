@@ -5,6 +5,7 @@
 //! That `seq` has no gaps is the ledger's to see to.
 
 mod artifact;
+mod checkpoint;
 mod context;
 mod continuity;
 mod mark;
@@ -18,6 +19,7 @@ mod history;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::CheckpointAt;
 pub use mark::{Mark, MarkKey, Scope, marks};
 pub use rule::{Refusal, Rule};
 

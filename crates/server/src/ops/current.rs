@@ -54,11 +54,12 @@ impl Asked {
     /// Transcripts are where the agent is, and that is not here.
     fn agent(self) -> Agent {
         let sessions = self.session.into_iter().map(|session| (Runtime::Other, session)).collect();
-        Agent { context: self.context, sessions, cwd: self.directory.map(PathBuf::from), places: Vec::new() }
+        let (run_socket, cwd) = (None, self.directory.map(PathBuf::from));
+        Agent { run_socket, context: self.context, sessions, cwd, places: Vec::new() }
     }
 }
 
 fn nothing_is_read() -> ImportOptions {
     let by = Actor { actor_id: "enjamb".into(), origin: "http".into() };
-    ImportOptions { principal: "user".into(), machine: None, by, bounds: ImportBounds::default() }
+    ImportOptions { principal: "user".into(), machine: None, by, bounds: ImportBounds::default(), started: None }
 }
