@@ -44,9 +44,9 @@ impl Check {
         let (diagnosis, mend) = match &self.file {
             Some(path) => (check_file(path, format, reuse)?, None),
             None => {
-                let store = context.open()?;
+                let (store, revision) = context.open_chain(&self.revision)?;
                 let stop = super::materialize::parse_stop(&store, &self.stop)?;
-                let request = CheckContext { tip: store.revision(&self.revision)?, stop, format, reuse };
+                let request = CheckContext { tip: store.revision(&revision)?, stop, format, reuse };
                 let from = if stop == Stop::Compaction { String::new() } else { format!(" --stop {}", self.stop) };
                 let repair = format!("enjamb repair {}{from}", self.revision);
                 (store.check(&request)?, Some(repair))
