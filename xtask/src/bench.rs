@@ -10,10 +10,12 @@ mod large;
 mod listing;
 mod memory;
 mod rounds;
+mod runs;
 mod server;
 mod size;
 mod table;
 mod verify;
+mod workspace;
 
 use std::env;
 use std::fs;
@@ -40,6 +42,8 @@ enum Workload {
     Memory,
     Large,
     Server,
+    Runs,
+    Workspace,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -54,6 +58,8 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("memory", Workload::Memory),
     ("large", Workload::Large),
     ("server", Workload::Server),
+    ("runs", Workload::Runs),
+    ("workspace", Workload::Workspace),
 ];
 
 /// What was asked for on the command line.
@@ -149,6 +155,8 @@ impl Bench {
             Workload::Memory => memory::run(self),
             Workload::Large => large::run(self),
             Workload::Server => server::run(self),
+            Workload::Runs => runs::run(self),
+            Workload::Workspace => workspace::run(self),
         }
     }
 
@@ -245,7 +253,8 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server, \
+             workspace"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

@@ -186,6 +186,13 @@ impl Ui {
         }
     }
 
+    /// A word on stderr that has nothing to do with what was asked.
+    pub fn aside(&self, text: &str) {
+        if !self.output.quiet && !self.output.json {
+            self.error_line(&safe_line(text));
+        }
+    }
+
     /// Asks a person who is there a question; anything but yes is no.
     pub fn ask(&mut self, question: &str) -> io::Result<bool> {
         self.out.flush()?;
@@ -256,6 +263,28 @@ impl Write for StoredWriter<'_> {
 }
 
 impl StoredWriter<'_> {
+    /// Shows bytes without waiting for more, but for what may be the beginning of a secret.
+    pub fn show_now(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)?;
+        self.ui.out.flush()?;
+        io::stdout().lock().flush()
+    }
+
+    /// Nothing more comes: what was held back is shown, and what was said ends its line.
+    pub fn end_now(&mut self, said: &str) -> io::Result<()> {
+        self.flush()?;
+        if !said.is_empty() && !said.ends_with('\n') {
+            self.ui.stored(b"\n")?;
+        }
+        self.ui.out.flush()?;
+        io::stdout().lock().flush()
+    }
+
+    /// See [`Ui::note`].
+    pub fn note(&mut self, text: &str) {
+        self.ui.note(text);
+    }
+
     fn show(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.begun.extend_from_slice(bytes);
         let rest = self.begun.split_off(self.begun.len() - begun_bytes(&self.begun));

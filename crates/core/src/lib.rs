@@ -16,6 +16,7 @@ pub mod limits;
 pub mod order;
 pub mod pack;
 mod problem;
+pub mod provider;
 pub mod redact;
 mod stream;
 pub mod thread;

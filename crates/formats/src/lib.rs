@@ -40,6 +40,7 @@ pub mod session;
 mod tokens;
 mod translate;
 mod unrolled;
+mod verbatim;
 
 pub use checker::{Checker, Examined, Reuse};
 pub use encoder::{Before, Encoder};

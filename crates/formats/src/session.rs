@@ -5,6 +5,8 @@
 
 mod claude_code;
 mod codex;
+mod gemini;
+mod opencode;
 mod splice;
 
 #[cfg(test)]
@@ -78,12 +80,17 @@ trait Loader {
     /// Adds records that were made for this session.
     fn made(&mut self, bytes: &[u8]);
 
+    /// Whether the runtime keeps one message for each id, wherever it is: then none may come again.
+    fn is_kept_by_id(&self) -> bool {
+        false
+    }
+
     fn finish(self: Box<Self>) -> Vec<u8>;
 }
 
 /// Whether sessions can be made in a format.
 pub fn is_loaded(format: &str) -> bool {
-    [crate::claude_code::ID, crate::codex::ID].contains(&format)
+    [crate::claude_code::ID, crate::codex::ID, crate::gemini::ID, crate::opencode::ID].contains(&format)
 }
 
 /// Puts a session together. `None` where no runtime loads the format.
@@ -109,7 +116,10 @@ pub fn compose(
             last = reading.time_span().map_or(last, |(_, end)| end.max(last));
         } else {
             let (seen, added) = answered(session.seen(reading, is_own.then(|| target.id())));
-            let made = dressed(seen.clone(), identity, &mut last);
+            let mut made = dressed(seen.clone(), identity, &mut last);
+            if loader.is_kept_by_id() {
+                made.entries.iter_mut().for_each(|entry| entry.id = None);
+            }
             let mut encoded = target.encode(&made);
             loader.made(&encoded.bytes);
             encoded.ledger.retain(|fate| !added.contains(&fate.entry));
@@ -125,8 +135,23 @@ fn loader<'m>(format: &str, memory: &Memory<'m>, identity: &'m Identity) -> Opti
     match format {
         crate::claude_code::ID => Some(Box::new(claude_code::Transcript::new(memory, identity))),
         crate::codex::ID => Some(Box::new(codex::Rollout::new(memory, identity))),
+        crate::gemini::ID => Some(Box::new(gemini::Chat::new(memory, identity))),
+        crate::opencode::ID => Some(Box::new(opencode::Document::default())),
         _ => None,
     }
+}
+
+/// The lines that a session amounts to: a document is read as them.
+pub fn lines(target: &dyn Format, session: &[u8]) -> Vec<u8> {
+    match target.unroll(session) {
+        Some(lines) => lines.into_iter().flat_map(|line| (line.text + "\n").into_bytes()).collect(),
+        None => session.to_owned(),
+    }
+}
+
+/// A directory as Gemini CLI tells projects apart.
+pub fn gemini_project(cwd: &str) -> String {
+    gemini::project_hash(cwd)
 }
 
 /// A compaction in a later stretch stands for all of the earlier ones.

@@ -85,6 +85,15 @@ impl Call {
         self.caller.actor(actor.as_deref(), origin.as_deref())
     }
 
+    /// A token that is bound to a principal commits for it and for those below it, and for nobody else.
+    pub fn check_principal(&self, asked: &str) -> Result<()> {
+        let Some(own) = &self.caller.principal else { return Ok(()) };
+        if asked.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return Ok(());
+        }
+        Err(Problem::new(403, "principal-not-allowed", format!("this token commits for {own} alone")))
+    }
+
     pub fn thread(&self, text: &str) -> Result<StreamId> {
         Ok(self.store().resolve_thread(text)?)
     }

@@ -87,10 +87,10 @@ pub struct Checkpointed {
 }
 
 /// A commit with its bytes, ready to be stored.
-struct Ready {
-    artifact: NewArtifact,
-    frame: NewFrame,
-    answer: Checkpointed,
+pub(crate) struct Ready {
+    pub(crate) artifact: NewArtifact,
+    pub(crate) frame: NewFrame,
+    pub(crate) answer: Checkpointed,
 }
 
 impl Store {
@@ -166,7 +166,7 @@ impl Store {
         }
     }
 
-    fn ready(&self, request: Checkpoint) -> Result<Ready> {
+    pub(crate) fn ready(&self, request: Checkpoint) -> Result<Ready> {
         let (artifact, counted) = self.take_content(&request)?;
         self.ready_with(request, artifact, counted)
     }

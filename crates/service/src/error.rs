@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ConfigError, ResumeError, ThreadError, WorkspaceError};
+use crate::{ConfigError, Denial, Ending, ResumeError, TaskError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -48,6 +48,8 @@ pub enum ServiceError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
     UnknownFormat(String),
@@ -57,6 +59,12 @@ pub enum ServiceError {
     MixedFormats { tip: CommitId, formats: [String; 2] },
     #[error("{what} {text:?} is not valid: expected {expected}")]
     Invalid { what: &'static str, text: String, expected: &'static str },
+    #[error("no provider is configured, and a run needs one to ask")]
+    NoProvider,
+    #[error("{0}")]
+    Denied(Denial),
+    #[error("run {run} ended: {}{}", ending.reason.as_str(), ending.said())]
+    Run { run: String, ending: Ending },
     #[error("{url}: {detail}")]
     Endpoint { url: String, kind: ErrorKind, detail: String },
     #[error("{}: {source}", path.display())]
@@ -75,10 +83,14 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
+            Self::NoProvider => ErrorKind::Invalid,
+            Self::Denied(denial) => denial.kind(),
+            Self::Run { ending, .. } => ending.reason.kind(),
             Self::Thread(error) => error.kind(),
             Self::Resume(error) => error.kind(),
             Self::Config(error) => error.kind(),
             Self::Workspace(error) => error.kind(),
+            Self::Task(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -114,11 +126,15 @@ impl ServiceError {
             Self::Resume(error) => error.code(),
             Self::Config(error) => error.code(),
             Self::Workspace(error) => error.code(),
+            Self::Task(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
+            Self::NoProvider => "no-provider",
+            Self::Denied(denial) => denial.code(),
+            Self::Run { ending, .. } => ending.reason.code(),
             Self::Endpoint { .. } => "endpoint-failed",
             Self::File { .. } => "file-error",
             Self::BadFile { .. } => "bad-file",
@@ -157,10 +173,19 @@ impl ServiceError {
                 Some("enjamb resolve PRINCIPAL --at TIME    or set ENJAMB_CONTEXT_ID where the agent runs".into())
             }
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
+            Self::NoProvider => Some(
+                "set ENJAMB_ENDPOINT to the URL of a provider, ENJAMB_MODEL to a model and ENJAMB_ENDPOINT_KEY to a key; or \
+                 [provider] endpoint and model in the config file"
+                    .into(),
+            ),
+            Self::Run { ending, .. } => ending.help().map(str::to_owned),
+            Self::Denied(Denial::Unknown(_)) => Some("enjamb tool list".into()),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),
             Self::Config(error) => error.help(),
             Self::Workspace(error) => error.help(),
+            Self::Task(error) => error.help(),
+            Self::Unknown { what: "task", .. } => Some("enjamb task list".into()),
             Self::Unknown { what: "workspace checkpoint", .. } => Some("enjamb workspace list --all".into()),
             Self::UnknownFormat(_) => {
                 let ids: Vec<_> = enjamb_formats::all().iter().map(|format| format.id()).collect();

@@ -1,5 +1,6 @@
 //! What enjamb does, one file an operation. Surfaces parse, call and render; they decide nothing.
 
+mod address;
 mod append;
 mod artifact;
 mod branch;
@@ -21,6 +22,7 @@ mod error;
 mod exchange;
 mod export;
 mod gc;
+mod http;
 mod import;
 mod link;
 mod list;
@@ -40,11 +42,13 @@ mod snapshot;
 mod status;
 mod summarize;
 mod tag;
+mod task;
 mod thread;
 mod thread_error;
 mod thread_search;
 mod timeline;
 mod translate;
+mod turn;
 mod watch;
 mod workspace;
 mod wrap;
@@ -103,13 +107,18 @@ pub use sample::SAMPLE_THREAD;
 pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
-pub use summarize::{
-    Dialect, Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary,
-};
+pub use summarize::{Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary};
 pub use tag::TagView;
+pub use task::{
+    TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
+};
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use turn::{
+    CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
+    ToolLimits, Toolbox, Turn, TurnEvent, Turned,
+};
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
 pub use workspace::{
     Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
@@ -117,6 +126,7 @@ pub use workspace::{
 };
 pub use wrap::{Attendance, Wrap, Wrapped};
 
+pub use enjamb_core::provider::Dialect;
 pub use enjamb_ledger::Outcome;
 
 pub type Result<T> = std::result::Result<T, ServiceError>;

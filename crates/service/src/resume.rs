@@ -68,6 +68,8 @@ pub struct Resumed {
     pub cwd: PathBuf,
     /// Where it was, if it goes on elsewhere.
     pub moved_from: Option<String>,
+    /// What has to be run in `cwd` before, for a runtime that takes sessions in by itself.
+    pub before: Option<Vec<String>>,
     /// The program and its arguments, to be run in `cwd`.
     pub command: Vec<String>,
     /// `false` when nothing was asked to be written.
@@ -105,7 +107,10 @@ impl Store {
         }
         if !request.dry_run {
             plant::write(&resumed.path, &composed.bytes, |read| check_back(&resumed, &composed, read))?;
-            self.tell_planted(&resumed, composed.bytes, &request.by)?;
+            // What opencode adds it keeps elsewhere.
+            if resumed.runtime != Runtime::OpenCode {
+                self.tell_planted(&resumed, composed.bytes, &request.by)?;
+            }
             resumed.written = true;
         }
         Ok(resumed)
@@ -119,15 +124,22 @@ impl Store {
         let gathered = self.gather(request, target.id())?;
         let (cwd, moved_from) = directory(request, gathered.cwd().as_deref())?;
         let identity = Identity {
-            session: self.env.new_id(),
+            session: place::session_id(runtime, &self.env.new_id(), self.env.now()),
             cwd: cwd.to_string_lossy().into_owned(),
             moved_from: moved_from.clone(),
             at: self.env.now(),
         };
         let composed = gathered.compose(target, &identity)?;
-        let reading = target.read(&composed.bytes)?;
+        let reading = target.read(&session::lines(target, &composed.bytes))?;
         let mut problems = target.check(&reading);
         problems.extend(reading.findings.iter().cloned());
+        let path = match runtime {
+            // It takes sessions in from documents, wherever they are.
+            Runtime::OpenCode => std::path::absolute(self.dir().join("planted"))
+                .map_err(|source| ServiceError::File { path: self.dir().to_owned(), source })?
+                .join(format!("{}.json", identity.session)),
+            _ => request.homes.session_path(runtime, &cwd, &identity.session, identity.at),
+        };
         let resumed = Resumed {
             tip: request.tip,
             format: commit.commit.format.clone(),
@@ -138,7 +150,8 @@ impl Store {
             left: gathered.left,
             interrupted: composed.interrupted,
             problems,
-            path: request.homes.session_path(runtime, &cwd, &identity.session, identity.at),
+            before: place::before(runtime, &path),
+            path,
             command: place::command(runtime, &identity.session),
             session: identity.session,
             bytes: composed.bytes.len() as u64,
@@ -191,7 +204,7 @@ fn check_back(resumed: &Resumed, composed: &Session, read: &[u8]) -> Result<()> 
         return Err(differs("the bytes are not those that were written".into()).into());
     }
     let target = native_format(resumed.runtime)?;
-    let found = session::said(&target.decode(read)?);
+    let found = session::said(&target.decode(&session::lines(target, read))?);
     match session::missing(&composed.said, &found) {
         None => Ok(()),
         Some(said) => {

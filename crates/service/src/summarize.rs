@@ -5,7 +5,6 @@
 
 mod dialect;
 mod endpoint;
-mod http;
 
 use enjamb_core::CommitId;
 use enjamb_core::conversation::Conversation;
@@ -13,7 +12,7 @@ use enjamb_ledger::{Ledger, LedgerError, StoredCommit};
 
 use crate::{Actor, Note, Result, ServiceError, Store};
 
-pub use dialect::Dialect;
+pub(crate) use dialect::complaint;
 pub use endpoint::{Endpoint, EndpointOptions, Key};
 
 /// Characters of a summary by rule: one line of a log.

@@ -4,8 +4,8 @@ use enjamb_core::frame::{Body, ContinuityBody, MessageAppended, MessagePinned, R
 use enjamb_core::frame::{ThreadCreated, ThreadTagged};
 use enjamb_core::order::MarkKey;
 use enjamb_core::thread::workspace_thread_id;
-use enjamb_core::{StreamId, StreamKind};
-use enjamb_ledger::{Batch, Ledger, LedgerError, StreamSummary};
+use enjamb_core::{Digest, StreamId, StreamKind};
+use enjamb_ledger::{Batch, Ledger, LedgerError, NewFrame, StreamSummary};
 
 use crate::timeline::in_stream;
 use crate::{Actor, Result, Store};
@@ -166,24 +166,32 @@ impl Store {
         self.thread_summary(thread)?;
         let (actor_id, origin) = (by.actor_id.clone(), by.origin.clone());
         let body = MessageAppended { actor_id, origin, content: post.content };
-        let message = self.frame_of(thread, &body.into())?;
+        let key = post.idempotency_key;
+        let id = |what| self.id_of_post(thread, key.as_deref(), what);
+        let message = NewFrame { id: id("message"), ..self.frame_of(thread, &body.into())? };
         let mut posted = Posted { message: message.id.clone(), seq: 0, run: None, replayed: false };
         let mut frames = vec![message];
         if let Some(run) = post.run {
             let run = match run {
-                RunId::New => self.env.new_id(),
+                RunId::New => id("run"),
                 RunId::Given(run) => run,
             };
             frames.push(self.frame_of(thread, &run_spawned(&run, &posted.message, by))?);
             posted.run = Some(run);
         }
-        let key = post.idempotency_key;
         let appended = self.ledger.append(Batch { frames, idempotency_key: key, ..Batch::default() })?;
         posted.seq = appended.frames[0].seq;
         if appended.replayed {
             self.recall_post(thread, &mut posted)?;
         }
         Ok(posted)
+    }
+
+    /// A fresh id; for a post that may be sent again the same each time, since its frames name one another.
+    pub(crate) fn id_of_post(&self, thread: &StreamId, key: Option<&str>, what: &str) -> String {
+        let Some(key) = key else { return self.env.new_id() };
+        let hex = Digest::of(format!("{}\n{key}\n{what}", thread.id).as_bytes()).to_hex();
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]].join("-")
     }
 
     /// A post that was made before: its ids are those that were stored then.

@@ -108,7 +108,7 @@ impl ThreadError {
                 Some(format!("enjamb thread events {thread}    shows its messages and their seqs"))
             }
             Self::UnknownRun { thread, .. } | Self::RunEnded { thread, .. } => {
-                Some(format!("enjamb thread post {thread} --run …    starts a run with a message"))
+                Some(format!("enjamb thread post {thread} --run …    asks for an answer to a message"))
             }
             Self::UnknownJob { thread, .. } | Self::JobEnded { thread, .. } => {
                 Some(format!("enjamb job list {thread}"))

@@ -1,6 +1,7 @@
-//! What enjamb's tests share: laws that every ledger obeys, and a disk that fails on purpose.
+//! What enjamb's tests share: laws that every ledger obeys, a disk that fails on purpose, and a provider that misbehaves.
 
 pub mod faulty;
 pub mod laws;
 pub mod make;
+pub mod provider;
 pub mod questions;

@@ -62,7 +62,9 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::Contexts
         | Workload::Memory
         | Workload::Large
-        | Workload::Server => None,
+        | Workload::Server
+        | Workload::Runs
+        | Workload::Workspace => None,
     }
 }
 

@@ -20,35 +20,60 @@ use crate::text::plural;
     never changes, its place, and whether `enjamb repair` mends it. Exits with 1 when the context would not load."
 )]
 pub struct Check {
+    #[command(flatten)]
+    looked_at: LookedAt,
+    /// Check a transcript that a runtime left instead, as it is
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["revision", "stop"])]
+    file: Option<PathBuf>,
+}
+
+/// Which context, and in whose eyes.
+#[derive(Args)]
+pub struct LookedAt {
     /// The commit
     #[arg(default_value = "@")]
-    revision: String,
+    pub revision: String,
     /// The runtime that is to go on from it, such as codex, or a format [default: the one that wrote it]
     #[arg(long = "for", value_name = "RUNTIME")]
     runtime: Option<String>,
     /// Where to begin: compaction (the nearest one), root, or an ancestor
     #[arg(long, default_value = "compaction", value_name = "STOP")]
     stop: String,
-    /// It would go on under another account: what a provider encrypted for this one is refused
+    /// It is to go on under another account, for which what a provider encrypted for this one is worth nothing
     #[arg(long)]
     other_account: bool,
-    /// Check a transcript that a runtime left instead, as it is
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["revision", "stop"])]
-    file: Option<PathBuf>,
+}
+
+impl LookedAt {
+    /// The commit may go by another word in the store that is looked at.
+    pub fn request(&self, store: &Store, revision: &str) -> Result<CheckContext> {
+        let stop = super::materialize::parse_stop(store, &self.stop)?;
+        let (tip, format, reuse) = (store.revision(revision)?, self.format()?, self.reuse());
+        Ok(CheckContext { tip, stop, format, reuse })
+    }
+
+    fn format(&self) -> Result<Option<String>> {
+        self.runtime.as_deref().map(format_of).transpose()
+    }
+
+    fn reuse(&self) -> Reuse {
+        if self.other_account { Reuse::OtherAccount } else { Reuse::SameAccount }
+    }
 }
 
 impl Check {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let format = self.runtime.as_deref().map(format_of).transpose()?;
-        let reuse = reuse(self.other_account);
+        let looked_at = &self.looked_at;
         let (diagnosis, mend) = match &self.file {
-            Some(path) => (check_file(path, format, reuse)?, None),
+            Some(path) => (check_file(path, looked_at.format()?, looked_at.reuse())?, None),
             None => {
-                let (store, revision) = context.open_chain(&self.revision)?;
-                let stop = super::materialize::parse_stop(&store, &self.stop)?;
-                let request = CheckContext { tip: store.revision(&revision)?, stop, format, reuse };
-                let from = if stop == Stop::Compaction { String::new() } else { format!(" --stop {}", self.stop) };
-                let repair = format!("enjamb repair {}{from}", self.revision);
+                let (store, revision) = context.open_chain(&looked_at.revision)?;
+                let request = looked_at.request(&store, &revision)?;
+                let from = match request.stop {
+                    Stop::Compaction => String::new(),
+                    Stop::Root | Stop::At(_) => format!(" --stop {}", looked_at.stop),
+                };
+                let repair = format!("enjamb repair {}{from}", looked_at.revision);
                 (store.check(&request)?, Some(repair))
             }
         };
@@ -56,12 +81,8 @@ impl Check {
     }
 }
 
-pub(super) fn reuse(other_account: bool) -> Reuse {
-    if other_account { Reuse::OtherAccount } else { Reuse::SameAccount }
-}
-
 /// The format that a runtime reads, or the one that is named outright.
-pub(super) fn format_of(name: &str) -> Result<String> {
+fn format_of(name: &str) -> Result<String> {
     if let Some(format) = enjamb_formats::by_id(name) {
         return Ok(format.id().to_owned());
     }

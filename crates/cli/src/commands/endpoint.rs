@@ -34,17 +34,23 @@ enum Api {
     Messages,
 }
 
+impl From<Api> for Dialect {
+    fn from(api: Api) -> Self {
+        match api {
+            Api::Responses => Self::Responses,
+            Api::Chat => Self::Chat,
+            Api::Messages => Self::Messages,
+        }
+    }
+}
+
 impl EndpointArgs {
     /// The endpoint that was named, if one was.
     pub fn options(&self) -> Option<EndpointOptions> {
         let key = std::env::var(KEY_VARIABLE).ok().filter(|key| !key.is_empty()).map(Key::new);
         Some(EndpointOptions {
             url: self.endpoint.clone()?,
-            dialect: self.api.map(|api| match api {
-                Api::Responses => Dialect::Responses,
-                Api::Chat => Dialect::Chat,
-                Api::Messages => Dialect::Messages,
-            }),
+            dialect: self.api.map(Dialect::from),
             model: self.model.clone()?,
             key,
             budget_tokens: self.budget?,

@@ -62,10 +62,14 @@ mod status;
 mod streams;
 mod summarize;
 mod tag;
+mod task;
+mod task_view;
 mod thread;
 mod thread_view;
 mod tips;
 mod token;
+mod tool;
+mod turn;
 mod unpack;
 mod verify;
 mod watch;
@@ -177,6 +181,10 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb workspace checkpoint\n  enjamb workspace diff\n  enjamb workspace list")]
     Workspace(workspace::Workspace),
+    /// Commands in the background: run them, read them, end them
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb task run -- cargo test\n  enjamb task output 5d1c90ab --follow")]
+    Task(task::Task),
     /// Compare two contexts
     Diff(diff::Diff),
     /// Say something about a commit
@@ -207,6 +215,10 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb cursor status 5d1c90ab")]
     Cursor(cursor::Cursor),
+    /// Tools that models may call in runs
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb tool list")]
+    Tool(tool::Tool),
     /// Pack sessions: messages and sources under one hash; list, show, verify and compare packs
     Pack(pack::Pack),
     /// Take in a pack that someone else made
@@ -316,6 +328,9 @@ impl Context<'_> {
     fn drain_in_passing(&self, store: &Store) {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
         let _ = store.settle_runs(&Actor { actor_id: "enjamb".into(), origin: "run".into() });
+        self.end_dead_runs(store);
+        // So do tasks whose supervisors were killed: what cannot be recorded now is found again.
+        let _ = store.end_lost_tasks();
     }
 
     /// The settings that hold here.
@@ -328,6 +343,13 @@ impl Context<'_> {
     pub fn config_places() -> Result<ConfigPlaces> {
         let here = std::env::current_dir().map_err(|source| ServiceError::File { path: ".".into(), source })?;
         Ok(ConfigPlaces::of(&environment, here))
+    }
+
+    /// Ends runs whose process is gone, and says so. What fails is tried again by the next command.
+    fn end_dead_runs(&self, store: &Store) {
+        for ended in store.end_dead_runs().unwrap_or_default() {
+            self.ui.aside(&format!("run {} was cut off: it is ended as interrupted, and what came is kept", ended.run));
+        }
     }
 
     pub fn actor(&self) -> Actor {
@@ -386,6 +408,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
         Command::Workspace(workspace) => workspace.run(context),
+        Command::Task(task) => task.run(context),
         Command::Diff(diff) => diff.run(context),
         Command::Note(note) => note.run(context),
         Command::Resolve(resolve) => resolve.run(context),
@@ -397,6 +420,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Compact(compact) => compact.run(context),
         Command::Job(job) => job.run(context),
         Command::Cursor(cursor) => cursor.run(context),
+        Command::Tool(tool) => tool.run(context),
         Command::Pack(pack) => pack.run(context),
         Command::Unpack(unpack) => unpack.run(context),
         Command::Append(append) => append.run(context),

@@ -7,7 +7,7 @@ use enjamb_service::{CheckContext, Located, RepairContext, RepairedContext};
 use serde_json::{Value, json};
 
 use super::Context;
-use super::check::{format_of, problem_json, problem_lines, reuse};
+use super::check::{LookedAt, problem_json, problem_lines};
 use crate::failure::{Exit, Result};
 use crate::text::plural;
 
@@ -18,18 +18,8 @@ use crate::text::plural;
     with 1 when something is left that no repair mends."
 )]
 pub struct Repair {
-    /// The commit
-    #[arg(default_value = "@")]
-    revision: String,
-    /// The runtime that is to go on from it, such as codex, or a format [default: the one that wrote it]
-    #[arg(long = "for", value_name = "RUNTIME")]
-    runtime: Option<String>,
-    /// Where to begin: compaction (the nearest one), root, or an ancestor
-    #[arg(long, default_value = "compaction", value_name = "STOP")]
-    stop: String,
-    /// It will go on under another account: what a provider encrypted for this one is left out
-    #[arg(long)]
-    other_account: bool,
+    #[command(flatten)]
+    looked_at: LookedAt,
     /// Say what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -40,10 +30,8 @@ pub struct Repair {
 
 impl Repair {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let format = self.runtime.as_deref().map(format_of).transpose()?;
         let store = context.open()?;
-        let stop = super::materialize::parse_stop(&store, &self.stop)?;
-        let (tip, reuse) = (store.revision(&self.revision)?, reuse(self.other_account));
+        let CheckContext { tip, stop, format, reuse } = self.looked_at.request(&store, &self.looked_at.revision)?;
         let request =
             RepairContext { tip, stop, reuse, dry_run: self.dry_run, name: self.name.clone(), by: context.actor() };
         let mut done = store.repair(&request)?;

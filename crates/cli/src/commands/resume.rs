@@ -22,7 +22,7 @@ pub struct Resume {
     /// The commit to go on from
     #[arg(default_value = "@")]
     revision: String,
-    /// The runtime to go on in: claude-code or codex [default: whose the commit is]
+    /// The runtime to go on in: claude-code, codex, gemini or opencode [default: whose the commit is]
     #[arg(long = "in", value_name = "RUNTIME", value_parser = parse_runtime)]
     runtime: Option<Runtime>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct Resume {
     dry_run: bool,
 }
 
-/// How much travels, where to, and what may be lost on the way.
+// How much travels, where to, and what may be lost on the way. No doc comment: it would stand in the help of the commands.
 #[derive(Args, Clone)]
 pub struct MemoryArgs {
     /// How far back: compaction (the nearest one), root, or an ancestor [default: all that the runtime itself would have]
@@ -115,6 +115,19 @@ pub fn is_installed(program: &str) -> bool {
 /// Becomes the runtime, or runs it where that cannot be done.
 fn run(context: &mut Context<'_>, resumed: &Resumed) -> Result<Exit> {
     context.ui.flush()?;
+    if let Some(words) = &resumed.before {
+        let (program, arguments) = words.split_first().ok_or_else(|| Failure::usage("nothing to run"))?;
+        let path = || PathBuf::from(program);
+        let status = Command::new(program).args(arguments).current_dir(&resumed.cwd).status();
+        let status = status.map_err(|source| ServiceError::File { path: path(), source })?;
+        if !status.success() {
+            return Err(ServiceError::BadFile {
+                path: path(),
+                detail: format!("it did not take the session in: {status}"),
+            }
+            .into());
+        }
+    }
     let (program, arguments) = resumed.command.split_first().ok_or_else(|| Failure::usage("nothing to run"))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&resumed.cwd);

@@ -116,7 +116,8 @@ fn problems(resumed: &Resumed) -> Vec<String> {
 
 /// The command as one types it, from where one is.
 fn shell_line(resumed: &Resumed, here: &Path) -> String {
-    let command = resumed.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let line = |words: &Vec<String>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let command = resumed.before.iter().chain([&resumed.command]).map(line).collect::<Vec<_>>().join(" && ");
     match resumed.cwd == here {
         true => command,
         false => format!("cd {} && {command}", quoted(&resumed.cwd.to_string_lossy())),
@@ -150,7 +151,7 @@ fn document(resumed: &Resumed) -> Value {
         "ledger": resumed.ledger.rows().map(row).collect::<Vec<_>>(),
         "problems": resumed.problems.iter().map(problem).collect::<Vec<_>>(),
         "session": resumed.session, "path": resumed.path.to_string_lossy(), "bytes": resumed.bytes,
-        "cwd": resumed.cwd.to_string_lossy(), "moved_from": resumed.moved_from, "command": resumed.command,
+        "cwd": resumed.cwd.to_string_lossy(), "moved_from": resumed.moved_from, "before": resumed.before, "command": resumed.command,
         "written": resumed.written,
     })
 }

@@ -43,7 +43,7 @@ pub struct Run {
     words: Vec<String>,
 }
 
-/// How an agent is started, and when what it does is stored.
+// How an agent is started, and when what it does is stored. No doc comment: it would stand in the help of the commands.
 #[derive(Args, Clone)]
 pub struct StartArgs {
     /// How to speak to it: claude-code, codex or generic [default: told from the program]

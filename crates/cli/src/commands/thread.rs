@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use enjamb_core::limits;
 use enjamb_server::{Operations, view};
-use enjamb_service::ServiceError;
+use enjamb_service::{ServiceError, Turn};
 use serde_json::{Value, json};
 
 use super::Context;
 use super::show::as_json;
 use super::thread_view::{decision_table, edge_table, hit_table, print_thread, thread_table};
+use super::turn::{self, RunArgs};
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Subcommand)]
@@ -37,7 +38,9 @@ pub enum Thread {
     Get { thread: String },
     /// Post a message
     #[command(after_help = "Example:\n  enjamb thread post 5d1c90ab 'why is checkout slow?'\n  \
-        enjamb thread post 5d1c90ab --run - < question.md")]
+        enjamb thread post 5d1c90ab --run - < question.md\n\n\
+        With --run the thread is compiled, the provider is asked, and its answer is shown as it comes and kept as frames. \
+        A key is read from ENJAMB_ENDPOINT_KEY and kept nowhere. Ctrl-C ends the run; what came is kept.")]
     Post(PostArgs),
     /// Print a thread's frames, or follow them
     #[command(after_help = "Example:\n  enjamb thread events 5d1c90ab\n  enjamb thread events 5d1c90ab --follow")]
@@ -156,12 +159,17 @@ pub struct PostArgs {
     thread: String,
     /// What to say; - or nothing reads stdin
     message: Option<String>,
-    /// Also say that a run starts for it, under this id or a fresh one
+    /// Also ask a model for an answer; the run has this id or a fresh one
     #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true)]
     run: Option<Option<String>>,
+    /// Also say that a run starts for it elsewhere, under this id or a fresh one
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, conflicts_with = "run")]
+    spawn: Option<Option<String>>,
     /// Makes a retry of this post answer as the first did
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    #[command(flatten)]
+    with: RunArgs,
 }
 
 /// Where a thread is cut.
@@ -255,13 +263,16 @@ impl Begin {
 
 impl PostArgs {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        if self.run.is_some() {
+            return self.take_turn(context);
+        }
         let operations = context.operations()?;
         let content = match self.message.filter(|message| message != "-") {
             Some(message) => message,
             None => read_words()?,
         };
         let asked = json!({
-            "thread": self.thread, "content": content, "run": self.run.is_some(), "run_id": self.run.flatten(),
+            "thread": self.thread, "content": content, "run": self.spawn.is_some(), "run_id": self.spawn.flatten(),
         });
         let headers: Vec<_> = self.key.as_deref().map(|key| ("idempotency-key", key)).into_iter().collect();
         let posted: view::PostedMessage = operations.call_with("post", asked, &headers)?;
@@ -270,6 +281,20 @@ impl PostArgs {
             None => format!("{}\t{}", posted.message_id, posted.seq),
         };
         answer(context, "thread_post", as_json(&posted), &text)
+    }
+
+    /// Posts, and asks a model here. Whom to ask is known before anything is read or posted.
+    fn take_turn(self, context: &mut Context<'_>) -> Result<Exit> {
+        let config = context.config()?;
+        let provider = self.with.provider(config.clone())?;
+        let store = context.open()?;
+        let thread = store.resolve_thread(&self.thread)?;
+        let content = match self.message.filter(|message| message != "-") {
+            Some(message) => message,
+            None => read_words()?,
+        };
+        let turn = Turn { content, run: self.run.flatten(), idempotency_key: self.key, ..Turn::default() };
+        turn::run(context, &store, &thread, &turn, &turn::Asked { provider, config })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::threads::{damage_all_but, post, reply, thread};
 /// A thread with a question that was answered, and one that was not.
 fn asked(enjamb: &Enjamb) -> String {
     let id = thread(enjamb);
-    let first = post(enjamb, &id, "why is checkout slow?", &["--run"]);
+    let first = post(enjamb, &id, "why is checkout slow?", &["--spawn"]);
     reply(enjamb, &id, &first, "two sleeps");
     post(enjamb, &id, "cap it at 3", &[]);
     id

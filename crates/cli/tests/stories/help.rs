@@ -17,6 +17,19 @@ fn every_command_has_examples_that_parse() {
     assert!(!enjamb.store().exists(), "help makes nothing");
 }
 
+/// A group of arguments that commands share may have words of its own, which are not those of the command.
+#[test]
+fn a_command_says_of_itself_what_the_list_says_of_it() {
+    let enjamb = Enjamb::new();
+    let all = help(&enjamb, &[]);
+    for name in listed(&all) {
+        let said = help(&enjamb, std::slice::from_ref(&name));
+        let listed = under(&all, "Commands:").find(|line| line.split_whitespace().next() == Some(&name)).unwrap();
+        let (_, listed) = listed.trim().split_once(' ').unwrap();
+        assert!(said.starts_with(listed.trim()), "{name}: {listed}\n{said}");
+    }
+}
+
 #[test]
 fn the_version_is_an_answer() {
     let answer = Enjamb::new().run(&["--version"]).done();

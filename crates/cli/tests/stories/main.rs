@@ -36,5 +36,8 @@ mod runs;
 mod secrets;
 mod serving;
 mod store;
+mod tasks;
 mod threads;
 mod trouble;
+mod turns;
+mod workspace;

@@ -149,7 +149,7 @@ fn every_operation_has_a_command_or_a_reason() {
 const OF_THIS_MACHINE: &[(&str, &[&str])] = &[
     ("files of this machine are read", &["import", "watch", "frames import", "workspace"]),
     ("settings of this machine's runtimes are changed", &["capture", "replant"]),
-    ("programs are started, and what they do is taken in", &["run", "discuss"]),
+    ("programs are started, and what they do is taken in", &["run", "discuss", "task", "tool"]),
     ("it changes a chain byte by byte", &["repair"]),
     ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export"]),
     ("it serves the store, or says who may use it", &["serve", "mcp", "token"]),

@@ -278,3 +278,31 @@ fn only_what_was_at_home_in_a_runtime_goes_back_to_it() {
     let answer = imported(1).run(&["replant", SESSION]).exits(2);
     assert!(answer.err().contains("enjamb resume ctx-"), "{}", answer.err());
 }
+
+#[test]
+fn gemini_and_opencode_are_written_as_they_take_them() {
+    let enjamb = imported(2);
+    let work = enjamb.home().canonicalize().unwrap();
+    let resumed = |runtime: &str| enjamb.json(&["resume", "--in", runtime, "--cwd", work.to_str().unwrap()]);
+    let gemini = resumed("gemini");
+    let path = gemini["path"].as_str().unwrap();
+    assert!(path.contains("/.gemini/tmp/") && path.contains("/chats/session-") && path.ends_with(".jsonl"), "{path}");
+    assert_eq!(gemini["command"], json!(["gemini", "--resume", gemini["session"]]));
+    let chat = written(&gemini);
+    for said in ["question 0", "answer 1", "what a says"] {
+        assert!(chat.contains(said), "{said} is not in {chat}");
+    }
+    let opencode = resumed("opencode");
+    let session = opencode["session"].as_str().unwrap();
+    assert!(session.starts_with("ses_") && session.len() == 30, "{session}");
+    assert_eq!(opencode["before"], json!(["opencode", "import", opencode["path"]]));
+    assert_eq!(opencode["command"], json!(["opencode", "--session", session]));
+    let document: Value = serde_json::from_str(&written(&opencode)).unwrap();
+    assert_eq!(document["info"]["id"], session);
+    let parts =
+        document["messages"].as_array().unwrap().iter().flat_map(|message| message["parts"].as_array().unwrap());
+    let tools: Vec<_> = parts.filter(|part| part["type"] == "tool").map(|part| &part["state"]["output"]).collect();
+    assert_eq!(tools, [&json!("what a says")]);
+    let said = enjamb.run(&["resume", "--in", "opencode"]).done().out();
+    assert!(said.contains("opencode import ") && said.contains(" && opencode --session ses_"), "{said}");
+}

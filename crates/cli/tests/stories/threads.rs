@@ -76,7 +76,7 @@ fn messages_carry_who_and_through_what() {
     let posted = enjamb.json(&["thread", "post", &id, "hello", "--actor", "alice", "--origin", "web", "--key", "k1"]);
     let again = enjamb.json(&["thread", "post", &id, "hello", "--actor", "alice", "--origin", "web", "--key", "k1"]);
     assert_eq!((&again["message_id"], &again["replayed"]), (&posted["message_id"], &json!(true)));
-    let run = enjamb.run_with(&["thread", "post", &id, "--run=r1"], "from stdin\n").done().out();
+    let run = enjamb.run_with(&["thread", "post", &id, "--spawn=r1"], "from stdin\n").done().out();
     check(&run, "[..]\t2\tr1\n");
     let events = enjamb.run(&["thread", "events", &id]).done().out();
     let frames: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -96,7 +96,7 @@ fn messages_carry_who_and_through_what() {
 fn a_branch_is_cut_after_what_the_runs_of_a_message_came_to() {
     let enjamb = Enjamb::new();
     let id = thread(&enjamb);
-    let first = post(&enjamb, &id, "one", &["--run"]);
+    let first = post(&enjamb, &id, "one", &["--spawn"]);
     let second = post(&enjamb, &id, "two", &[]);
     reply(&enjamb, &id, &first, "done");
     let at = |more: &[&str]| enjamb.json(&[&["thread", "branch", &id], more].concat());
@@ -137,7 +137,7 @@ fn a_handoff_hands_over_words_or_a_bundle() {
 fn threads_refer_to_each_other_and_the_map_shows_it() {
     let enjamb = Enjamb::new();
     let (a, b) = (thread(&enjamb), thread(&enjamb));
-    let posted = post(&enjamb, &b, "use jitter", &["--run"]);
+    let posted = post(&enjamb, &b, "use jitter", &["--spawn"]);
     reply(&enjamb, &b, &posted, "yes");
     let done = enjamb.json(&["thread", "reference", &a, &b]);
     let extract: Value = serde_json::from_str(&enjamb.run(&["get", text(&done["extract"])]).done().out()).unwrap();

@@ -49,6 +49,12 @@ fn check_depth(bytes: &[u8]) -> Result<(), FrameError> {
     }
 }
 
+/// Whether a value may be a member of a frame, as far as its depth goes.
+pub(crate) fn is_storable(value: &str) -> bool {
+    let openings = value.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    openings < limits::JSON_DEPTH_MAX || first_too_deep(&[b"[", value.as_bytes()].concat()).is_none()
+}
+
 fn first_too_deep(bytes: &[u8]) -> Option<usize> {
     let (mut depth, mut offset) = (0_usize, 0);
     while let Some(byte) = bytes.get(offset) {

@@ -35,6 +35,7 @@ pub use session::*;
 pub use source::*;
 pub use task::*;
 
+pub(crate) use self::envelope::is_storable;
 use self::envelope::{Envelope, Given, is_envelope_key, members_of};
 use self::members::{MemberFault, Members, ObjectWriter, borrowed};
 use crate::{StreamId, StreamKind};

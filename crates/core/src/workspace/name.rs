@@ -38,25 +38,40 @@ pub fn check_name(name: &[u8]) -> Result<(), NameFault> {
 /// The order of paths, name by name.
 pub fn order(a: &[u8], b: &[u8]) -> Ordering {
     // A name ends before any other byte comes.
-    let key = |byte: &u8| if *byte == b'/' { 0 } else { *byte };
-    a.iter().map(key).cmp(b.iter().map(key))
+    let key = |byte: u8| if byte == b'/' { 0 } else { byte };
+    match a.iter().zip(b).find(|(one, other)| one != other) {
+        Some((one, other)) => key(*one).cmp(&key(*other)),
+        None => a.len().cmp(&b.len()),
+    }
 }
 
 /// A name or a path as text: what is not printable UTF-8 is `%` and two hex digits, and so is `%` itself.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c == '%' || c.is_control() || is_break(c) {
-                let mut units = [0; 4];
-                c.encode_utf8(&mut units).bytes().for_each(|byte| push_escaped(&mut text, byte));
-            } else {
-                text.push(c);
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| push_escaped(&mut text, *byte));
-    }
+    escape_into(&mut text, bytes);
     text
+}
+
+/// As [`escape`], after what is there already.
+pub(super) fn escape_into(text: &mut String, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        // Names hardly ever need it.
+        if valid.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'%') {
+            text.push_str(valid);
+        } else {
+            valid.chars().for_each(|c| push_char(text, c));
+        }
+        chunk.invalid().iter().for_each(|byte| push_escaped(text, *byte));
+    }
+}
+
+fn push_char(text: &mut String, c: char) {
+    if c == '%' || c.is_control() || is_break(c) {
+        c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| push_escaped(text, byte));
+    } else {
+        text.push(c);
+    }
 }
 
 /// Separators that are no control characters, yet end a line for some readers.
@@ -65,8 +80,12 @@ fn is_break(c: char) -> bool {
 }
 
 fn push_escaped(text: &mut String, byte: u8) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     text.push('%');
+    push_hex(text, byte);
+}
+
+pub(super) fn push_hex(text: &mut String, byte: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     text.push(DIGITS[usize::from(byte >> 4)].into());
     text.push(DIGITS[usize::from(byte & 15)].into());
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Item, NameFault, Node, NodeKind, check_name, escape, unescape};
+use super::name::{escape_into, push_hex};
+use super::{Item, NameFault, Node, NodeKind, check_name, unescape};
 use crate::Digest;
 
 const HEAD: &str = "enjamb tree 1";
@@ -40,7 +41,7 @@ pub fn forest(items: &mut [Item]) -> Vec<Tree> {
     let mut trees = Vec::new();
     let mut at = 0;
     let entries = entries_below(items, &mut at, b"", &mut trees);
-    trees.push(tree(b"", &entries));
+    trees.push(tree(b"", entries));
     trees
 }
 
@@ -52,7 +53,7 @@ fn entries_below(items: &mut [Item], at: &mut usize, dir: &[u8], trees: &mut Vec
         if items[here].node.kind == NodeKind::Dir {
             let path = items[here].path.clone();
             let below = entries_below(items, at, &path, trees);
-            let tree = tree(&path, &below);
+            let tree = tree(&path, below);
             items[here].node.id = tree.id;
             trees.push(tree);
         }
@@ -62,8 +63,8 @@ fn entries_below(items: &mut [Item], at: &mut usize, dir: &[u8], trees: &mut Vec
     text
 }
 
-fn tree(path: &[u8], text: &str) -> Tree {
-    let bytes = text.as_bytes().to_vec();
+fn tree(path: &[u8], text: String) -> Tree {
+    let bytes = text.into_bytes();
     Tree { path: path.to_vec(), id: Digest::of(&bytes), bytes }
 }
 
@@ -78,7 +79,11 @@ fn write_entry(text: &mut String, name: &[u8], node: &Node) {
         NodeKind::Dir => 'd',
     };
     // Writing to a string does not fail.
-    let _ = writeln!(text, "{kind} {:o} {} {} {}", node.mode, node.size, node.id, escape(name));
+    let _ = write!(text, "{kind} {:o} {} ", node.mode, node.size);
+    node.id.as_bytes().iter().for_each(|byte| push_hex(text, *byte));
+    text.push(' ');
+    escape_into(text, name);
+    text.push('\n');
 }
 
 /// What a directory holds, by name. Whatever could lead out of it is refused.

@@ -1,6 +1,6 @@
 //! A conversation as a rollout that Codex would resume.
 
-use enjamb_core::conversation::{Block, Conversation, Entry, Raw, Role, Verbatim, attribute};
+use enjamb_core::conversation::{Block, Conversation, Entry, Role, Verbatim, attribute};
 use enjamb_core::{Json, Timestamp};
 
 use super::ID;
@@ -13,6 +13,7 @@ use crate::fidelity::Fate;
 use crate::format::Reading;
 use crate::json::{self, Writer};
 use crate::responses::ItemWriter;
+use crate::verbatim::carried;
 
 /// Writes entries one after another.
 pub(super) struct RolloutEncoder {
@@ -104,7 +105,7 @@ impl Rollout {
         let (records, content): (Vec<&Block>, Vec<&Block>) = entry.blocks.iter().partition(|block| is_record(block));
         let records: Vec<&Verbatim> = records.into_iter().filter_map(Block::as_verbatim).collect();
         let is_marked = records.iter().any(|record| record.kind == "compacted");
-        self.lines.extend(records.iter().filter_map(|record| raw(record)));
+        self.lines.extend(records.iter().filter_map(|record| carried(record)));
         let (summaries, said): (Vec<&Block>, Vec<&Block>) =
             content.into_iter().partition(|block| matches!(block, Block::Compaction { .. }));
         self.has_copies |= is_marked && !summaries.is_empty();
@@ -160,11 +161,4 @@ fn git(branch: Option<&str>, repository: Option<&str>) -> Option<Json> {
 /// A whole line of this format, as against an item.
 fn is_record(block: &Block) -> bool {
     block.as_verbatim().is_some_and(|verbatim| verbatim.format == ID)
-}
-
-fn raw(verbatim: &Verbatim) -> Option<Json> {
-    match &verbatim.content {
-        Raw::Json(json) => Some(json.clone()),
-        Raw::Bytes(_) => None,
-    }
 }

@@ -7,9 +7,7 @@ use super::{ID, PROVIDER};
 use crate::anthropic::{array, raw_json, verbatim};
 use crate::format::Reading;
 use crate::json::{self, Object, Writer};
-
-/// What the kinds of parts that are kept as they are begin with.
-pub(super) const PART: &str = "part/";
+use crate::verbatim::PART;
 
 pub(super) fn read_content(raw: Option<&str>, reading: &mut Reading) -> Vec<Block> {
     let Some(raw) = raw else { return Vec::new() };

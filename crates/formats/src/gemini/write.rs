@@ -2,18 +2,19 @@
 
 use std::collections::HashSet;
 
-use enjamb_core::conversation::{Block, Entry, Raw, Reasoning, Role, ToolCall, ToolResult, Usage, Verbatim, attribute};
+use enjamb_core::conversation::{Block, Entry, Reasoning, Role, ToolCall, ToolResult, Usage, attribute};
 use enjamb_core::{Digest, Json, Timestamp};
 
 use super::ID;
-use super::parts::{PART, write_parts, write_result};
+use super::parts::{write_parts, write_result};
 use super::read::COMPACTION;
 use crate::anthropic::array;
 use crate::derived::{derived_uuid, is_uuid, milliseconds};
 use crate::json::{self, Writer};
+use crate::verbatim::{carried, is_line_of, is_session_of};
 
 pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
-    let has_header = entries.iter().flat_map(|entry| &entry.blocks).any(is_header);
+    let has_header = entries.iter().flat_map(|entry| &entry.blocks).any(|block| is_session_of(ID, block));
     let mut chat = Chat::default();
     if !has_header && !entries.is_empty() {
         chat.lines.push(Line::Written(header(entries)));
@@ -58,9 +59,9 @@ impl Chat {
         let mut is_marked = false;
         for block in &entry.blocks {
             match block {
-                Block::Verbatim(record) if is_record(record) => {
+                Block::Verbatim(record) if is_line_of(ID, record) => {
                     is_marked |= record.kind == "$set";
-                    self.lines.extend(raw(record).map(Line::Written));
+                    self.lines.extend(carried(record).map(Line::Written));
                 }
                 Block::Compaction { .. } if is_marked => self.has_copies = true,
                 Block::Compaction { summary } => self.compaction(summary),
@@ -216,20 +217,4 @@ fn header(entries: &[Entry]) -> Json {
         .member("lastUpdated", &at)
         .member("kind", "main")
         .json()
-}
-
-fn is_header(block: &Block) -> bool {
-    block.as_verbatim().is_some_and(|verbatim| verbatim.format == ID && verbatim.kind == "session")
-}
-
-/// A whole line of this format, as against a part.
-fn is_record(verbatim: &Verbatim) -> bool {
-    verbatim.format == ID && !verbatim.kind.starts_with(PART)
-}
-
-fn raw(verbatim: &Verbatim) -> Option<Json> {
-    match &verbatim.content {
-        Raw::Json(json) => Some(json.clone()),
-        Raw::Bytes(_) => None,
-    }
 }

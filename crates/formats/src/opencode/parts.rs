@@ -8,9 +8,7 @@ use crate::adapt::{image_of_url, image_url};
 use crate::anthropic::{array, raw_json, verbatim};
 use crate::format::Reading;
 use crate::json::{self, Object, Writer};
-
-/// What the kinds of parts that are kept as they are begin with.
-pub(super) const PART: &str = "part/";
+use crate::verbatim::PART;
 
 /// Parts that are known and say nothing to the model.
 const BOOKKEEPING: &[&str] =

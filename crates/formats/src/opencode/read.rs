@@ -6,12 +6,13 @@ use enjamb_core::Timestamp;
 use enjamb_core::conversation::{Block, Entry, Raw, Role, Standing, Usage, attribute};
 
 use super::ID;
-use super::parts::{PART, Said, read_part};
+use super::parts::{Said, read_part};
 use crate::anthropic::{acting, verbatim};
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::Object;
 use crate::position::Position;
+use crate::verbatim::PART;
 
 #[derive(Default)]
 struct Reader {

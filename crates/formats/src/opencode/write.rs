@@ -6,9 +6,10 @@ use enjamb_core::conversation::{Block, Entry, Raw, Role, ToolCall, ToolResult, U
 use enjamb_core::{Digest, Json, Timestamp};
 
 use super::ID;
-use super::parts::{PART, placed, write_part, write_tool};
+use super::parts::{placed, write_part, write_tool};
 use crate::anthropic::array;
 use crate::json::{self, Writer};
+use crate::verbatim::{PART, carried, is_line_of, is_session_of};
 
 /// Who made the model, where nothing says so.
 const PROVIDER: &str = "unknown";
@@ -16,10 +17,10 @@ const PROVIDER: &str = "unknown";
 pub(super) fn write(entries: &[Entry]) -> Vec<u8> {
     let named = |name: &str| entries.iter().find_map(|entry| entry.attribute(name));
     let session = named(attribute::SESSION_ID).filter(|id| id.starts_with("ses_"));
-    let session = session.map_or_else(|| derived_id("ses", 0, "session"), str::to_owned);
+    let session = session.map_or_else(|| derived_id("ses", 0, 0, "session"), str::to_owned);
     let cwd = named(attribute::CWD).unwrap_or("/").to_owned();
     let mut writer = Writing { session, cwd, ..Writing::default() };
-    let has_session = entries.iter().flat_map(|entry| &entry.blocks).any(is_session);
+    let has_session = entries.iter().flat_map(|entry| &entry.blocks).any(|block| is_session_of(ID, block));
     if !has_session && !entries.is_empty() {
         writer.session_line(entries);
     }
@@ -89,7 +90,9 @@ impl Writing {
         let mut parts = Vec::new();
         for block in &entry.blocks {
             match block {
-                Block::Verbatim(record) if is_record(record) => self.lines.extend(raw(record).map(Line::Written)),
+                Block::Verbatim(record) if is_line_of(ID, record) => {
+                    self.lines.extend(carried(record).map(Line::Written))
+                }
                 Block::Compaction { summary } => self.compaction(entry, summary),
                 Block::ToolResult(result) if self.answer(result, &mut parts) => {}
                 Block::ToolCall(call) => self.part_of(entry, Part::Tool(call.clone(), None), &mut parts),
@@ -177,7 +180,8 @@ impl Writing {
     /// An id that no message before has: with the same id it would replace that message.
     fn id(&mut self, own: Option<&str>) -> String {
         let own = own.filter(|id| id.starts_with("msg_") && !self.ids.contains(*id)).map(str::to_owned);
-        let made = || derived_id("msg", self.time_micros / 1000, &self.lines.len().to_string());
+        // Another session's messages are others, though they say the same.
+        let made = || derived_id("msg", self.time_micros / 1000, self.lines.len(), &self.session);
         let id = own.unwrap_or_else(made);
         self.ids.insert(id.clone());
         id
@@ -194,7 +198,7 @@ impl Writing {
     }
 
     fn part(&self, message: &Message, index: usize, part: &Part) -> Json {
-        let id = derived_id("prt", message.at_ms, &format!("{}/{index}", message.id));
+        let id = derived_id("prt", message.at_ms, index, &message.id);
         let part = match part {
             Part::Tool(call, answer) => write_tool(Some(call), answer.as_ref(), message.at_ms),
             Part::Block(Block::Verbatim(Verbatim { content: Raw::Json(raw), .. })) => return raw.clone(),
@@ -244,24 +248,9 @@ fn millis(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(1000)
 }
 
-/// An id in the spelling of opencode, in which ids sort by time, that the same parts always give.
-fn derived_id(prefix: &str, at_ms: i64, name: &str) -> String {
-    let digits = Digest::of(format!("{prefix}\0{name}").as_bytes()).to_hex();
-    format!("{prefix}_{:012x}{}", (at_ms.max(0) as u64) << 12 & 0xffff_ffff_ffff, &digits[..14])
-}
-
-fn is_session(block: &Block) -> bool {
-    block.as_verbatim().is_some_and(|verbatim| verbatim.format == ID && verbatim.kind == "session")
-}
-
-/// A whole line of this format, as against a part.
-fn is_record(verbatim: &Verbatim) -> bool {
-    verbatim.format == ID && !verbatim.kind.starts_with(PART)
-}
-
-fn raw(verbatim: &Verbatim) -> Option<Json> {
-    match &verbatim.content {
-        Raw::Json(json) => Some(json.clone()),
-        Raw::Bytes(_) => None,
-    }
+/// An id in the spelling of opencode, in which ids sort by time and then by a count, that the same parts always give.
+fn derived_id(prefix: &str, at_ms: i64, count: usize, name: &str) -> String {
+    let digits = Digest::of(format!("{prefix}\0{name}\0{count}").as_bytes()).to_hex();
+    let time = (at_ms.max(0) as u64) << 12 | count as u64 & 0xfff;
+    format!("{prefix}_{:012x}{}", time & 0xffff_ffff_ffff, &digits[..14])
 }

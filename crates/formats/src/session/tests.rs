@@ -167,3 +167,59 @@ fn a_later_compaction_stands_for_what_came_before() {
     let session = composed("claude-code-v1", &stretches, false);
     assert_eq!(session.said, [Said::Text("so far".into())]);
 }
+
+/// Lines of a chat of Gemini CLI.
+fn gemini(session: &str) -> String {
+    let header = json!({"sessionId": session, "projectHash": "old", "startTime": "2026-01-01T00:00:00.000Z",
+        "lastUpdated": "2026-01-01T00:00:00.000Z", "kind": "main"});
+    let asked = json!({"id": "g1", "timestamp": "2026-01-01T00:00:01.000Z", "type": "user", "content": "why?"});
+    let told = json!({"id": "g2", "timestamp": "2026-01-01T00:00:02.000Z", "type": "gemini", "content": "so"});
+    format!("{header}\n{asked}\n{told}\n")
+}
+
+#[test]
+fn a_chat_of_gemini_keeps_its_lines_under_a_new_header() {
+    let session = composed("gemini-v1", &[("gemini-v1", &gemini("old"))], false);
+    let header = &lines(&session)[0];
+    assert_eq!((header["sessionId"].as_str(), header["kind"].as_str()), (Some(NEW), Some("main")));
+    assert_eq!(header["projectHash"], gemini_project("/here"));
+    let rest = |text: &str| text.split_once('\n').map(|(_, rest)| rest.to_owned());
+    assert_eq!(rest(&text(&session)), rest(&gemini("old")));
+}
+
+#[test]
+fn what_others_said_follows_in_a_chat_and_replaces_nothing() {
+    let other = [claude("u", "", "user", "first"), claude("uu", "u", "assistant", "second")].concat();
+    let session = composed("gemini-v1", &[("claude-code-v1", &other), ("gemini-v1", &gemini("old"))], false);
+    let found = lines(&session);
+    assert_eq!(found.iter().filter(|line| line["sessionId"].is_string()).count(), 1);
+    assert_eq!(found[0]["sessionId"], NEW);
+    let ids: HashSet<&str> = found.iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(ids.len(), 4, "{found:?}");
+    let cut = composed("gemini-v1", &[("gemini-v1", gemini("old").split_once('\n').unwrap().1)], true);
+    assert_eq!(lines(&cut)[0]["sessionId"], NEW, "a chat without a header is none");
+}
+
+#[test]
+fn a_document_for_opencode_has_new_ids_in_the_order_of_what_was_said() {
+    let said = [claude("u", "", "user", "first"), claude("uu", "u", "assistant", "second")].concat();
+    let document = |session: &str| {
+        let identity = Identity { session: session.into(), ..identity() };
+        let stretches = [Stretch { format: by_id("claude-code-v1").unwrap(), bytes: said.as_bytes() }];
+        let memory = Memory { stretches: &stretches, is_cut: false, head: b"" };
+        let target = by_id("opencode-v1").unwrap();
+        let made = compose(target, &memory, &identity).unwrap().unwrap();
+        let found = super::said(&target.decode(&super::lines(target, &made.bytes)).unwrap());
+        assert_eq!(missing(&made.said, &found), None);
+        serde_json::from_slice::<Value>(&made.bytes).unwrap()
+    };
+    let (one, two) = (document("ses_1"), document("ses_2"));
+    assert_eq!((one["info"]["id"].as_str(), one["info"]["directory"].as_str()), (Some("ses_1"), Some("/here")));
+    let ids = |document: &Value| -> Vec<String> {
+        let messages = document["messages"].as_array().unwrap();
+        messages.iter().map(|message| message["info"]["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert!(ids(&one).is_sorted() && ids(&one).len() == 2);
+    assert!(ids(&one).iter().all(|id| !ids(&two).contains(id)), "ids of two sessions differ");
+    assert_eq!(one["messages"][1]["info"]["parentID"], ids(&one)[0]);
+}

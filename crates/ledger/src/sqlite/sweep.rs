@@ -99,6 +99,19 @@ impl SqliteLedger {
         })
     }
 
+    /// Which of these are here, asked at once: one by one takes many times as long.
+    pub fn here(&self, ids: &[ArtifactId]) -> Result<HashSet<ArtifactId>> {
+        self.look(|look| {
+            let mut here = HashSet::new();
+            for id in ids {
+                if look.index.artifact(id)?.is_some() {
+                    here.insert(*id);
+                }
+            }
+            Ok(here)
+        })
+    }
+
     /// Every artifact with its place, in the order of ids.
     pub fn all_artifacts(&self) -> Result<Vec<ArtifactId>> {
         Ok(self.artifacts(&[0; 32], &[0xff; 32], usize::MAX)?.into_iter().map(|artifact| artifact.id).collect())

@@ -229,18 +229,20 @@ fn request(call: &Call, asked: Commit) -> Result<Checkpoint> {
     })
 }
 
-/// A token that is bound to a principal commits for it and for those below it, and for nobody else.
+/// In whose name a commit is made: as asked for, if that may be.
 fn principal(call: &Call, asked: Option<String>) -> Result<String> {
-    let own = call.caller.principal.clone();
-    match (own, asked) {
-        (None, Some(asked)) => Ok(asked),
-        (None, None) => Ok(call.actor().actor_id),
-        (Some(own), None) => Ok(own),
-        (Some(own), Some(asked)) if asked == own || asked.starts_with(&format!("{own}/")) => Ok(asked),
-        (Some(own), Some(_)) => {
-            Err(Problem::new(403, "principal-not-allowed", format!("this token commits for {own} alone")))
-        }
+    let principal = asked.or_else(|| call.caller.principal.clone()).unwrap_or_else(|| call.actor().actor_id);
+    call.check_principal(&principal)?;
+    Ok(principal)
+}
+
+/// A commit on top of which another is made, in the name of the same principal.
+fn committed_after(call: &Call, revision: &str) -> Result<CommitId> {
+    let id = call.store().revision(revision)?;
+    if call.caller.principal.is_some() {
+        call.check_principal(&call.store().show(&id)?.stream.id)?;
     }
+    Ok(id)
 }
 
 fn kind(text: &str) -> Result<CommitKind> {
@@ -410,7 +412,7 @@ fn snapshot(call: &Call, asked: SnapshotOf) -> Result<view::Made> {
         Some("root") => Reach::Root,
         Some(other) => return Err(invalid("stop", other, "compaction or root")),
     };
-    let of = call.store().revision(&asked.context)?;
+    let of = committed_after(call, &asked.context)?;
     let created_at = asked.created_at.as_deref().map(|text| time("created_at", text)).transpose()?;
     let made = call.store().snapshot(&Snapshot { of, reach, summary: asked.summary, created_at })?;
     Ok(view::Made::from(&made))
@@ -434,7 +436,7 @@ fn one() -> usize {
 }
 
 fn compact(call: &Call, asked: CompactChain) -> Result<view::CompactedChain> {
-    let tip = call.store().revision(&asked.context)?;
+    let tip = committed_after(call, &asked.context)?;
     let summary = asked.summary.map_or(ChainSummary::Rule, ChainSummary::Words);
     let request = ChainCompact { keep_turns: asked.keep_turns, summary, dry_run: asked.dry_run };
     Ok(view::CompactedChain::from(&call.store().compact_chain(&tip, &request)?))

@@ -13,8 +13,8 @@ use super::rows;
 use crate::call::{Call, Reply, ReplyBody};
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Scope, Takes, at};
-use crate::sse::{self, Follow, Subject};
-use crate::{audit, input, view};
+use crate::sse::{self, Filter, Follow, Subject};
+use crate::{input, view};
 
 /// Bytes of frames that are appended together.
 const BODY_BYTES_MAX: u64 = 16 << 20;
@@ -161,17 +161,7 @@ fn append_any(call: &Call, _: Nowhere) -> Result<Reply> {
 
 fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Reply> {
     let lines = read_lines(call)?.into_iter().map(|line| attributed(call, line)).collect::<Result<Vec<_>>>()?;
-    let names_audit = |line: &DraftLine| {
-        // Nearly no frame holds the word, and then it need not be read twice.
-        if !line.json.windows(audit::KIND.len()).any(|word| word == audit::KIND.as_bytes()) {
-            return false;
-        }
-        let draft = enjamb_core::Draft::parse(line.json.clone()).ok();
-        draft.and_then(|draft| draft.stream()).is_some_and(|stream| sse::is_audit(&stream))
-    };
-    if stream.as_ref().is_some_and(sse::is_audit) || lines.iter().any(names_audit) {
-        return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
-    }
+    check_streams(call, stream.as_ref(), &lines)?;
     let appended = call.store().append(Append {
         lines,
         stream,
@@ -185,6 +175,27 @@ fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Reply> {
         Some(last) => reply.header("etag", format!("\"{}\"", last.seq + 1)),
         None => reply,
     })
+}
+
+/// Who did what is written by the server alone, and commits of a principal by who may commit for it.
+fn check_streams(call: &Call, stream: Option<&StreamId>, lines: &[DraftLine]) -> Result<()> {
+    stream.map_or(Ok(()), |stream| check_stream(call, stream))?;
+    for line in lines {
+        // Nearly no frame names its stream, and then it need not be read twice. An escape may hide the name.
+        let holds = |word: &[u8]| line.json.windows(word.len()).any(|found| found == word);
+        if holds(b"stream") || holds(b"\\u") {
+            let named = enjamb_core::Draft::parse(line.json.clone()).ok().and_then(|draft| draft.stream());
+            named.map_or(Ok(()), |stream| check_stream(call, &stream))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_stream(call: &Call, stream: &StreamId) -> Result<()> {
+    if sse::is_audit(stream) {
+        return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
+    }
+    if stream.kind == StreamKind::Context { call.check_principal(&stream.id) } else { Ok(()) }
 }
 
 /// `If-Match` holds the seq that the first frame has to get, as `ETag` gave it.
@@ -320,6 +331,6 @@ fn events(
     end: u64,
 ) -> Result<Reply> {
     let next = sse::after(call.headers.last_event_id.as_deref(), after, first, end)?;
-    let body = ReplyBody::Events(Follow { subject, next, types, seed: false });
+    let body = ReplyBody::Events(Follow { filter: Filter { subject, types, seed: false }, next });
     Ok(Reply { status: 200, headers: Vec::new(), body })
 }

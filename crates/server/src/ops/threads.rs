@@ -9,7 +9,7 @@ use super::rows;
 use crate::call::{Call, Reply, ReplyBody};
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Scope, at};
-use crate::sse::{self, Follow, Subject};
+use crate::sse::{self, Filter, Follow, Subject};
 use crate::view;
 
 pub fn routes() -> Vec<Route> {
@@ -218,7 +218,10 @@ fn follow(call: &Call, asked: FollowThread) -> Result<Reply> {
     let stream = call.thread(&asked.thread)?;
     let end = call.store().stream(&stream)?.next_seq;
     let next = sse::after(call.headers.last_event_id.as_deref(), asked.after, 0, end)?;
-    let body = ReplyBody::Events(Follow { subject: Subject::Stream(stream), next, types: asked.types, seed: false });
+    let body = ReplyBody::Events(Follow {
+        filter: Filter { subject: Subject::Stream(stream), types: asked.types, seed: false },
+        next,
+    });
     Ok(Reply { status: 200, headers: Vec::new(), body })
 }
 

@@ -7,9 +7,11 @@ mod error;
 mod file;
 mod key;
 mod places;
+mod provider;
 mod run;
 mod suggest;
 mod template;
+mod tools;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub use template::{Driver, Template};
 pub use trust::Trust;
 
 /// What every section knows.
-const SECTIONS: &[&[Key]] = &[run::KEYS, template::KEYS];
+const SECTIONS: &[&[Key]] = &[run::KEYS, template::KEYS, provider::KEYS, tools::KEYS];
 
 /// The settings that hold, and those of a repository that nobody has said to trust.
 #[derive(Clone, Debug, Default)]

@@ -56,7 +56,7 @@ impl ResumeError {
     pub fn help(&self) -> Option<String> {
         match self {
             Self::NoRuntime { tip } => Some(format!("enjamb resume {tip} --in claude-code")),
-            Self::CannotWrite { .. } => Some("--in claude-code or --in codex".into()),
+            Self::CannotWrite { .. } => Some("--in claude-code, codex, gemini or opencode".into()),
             Self::TierTooLow { tip, runtime, tier } => Some(format!(
                 "enjamb resume {tip} --in {} --min-tier {}    takes it all the same",
                 runtime.as_str(),

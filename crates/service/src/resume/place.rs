@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use enjamb_core::{Digest, Timestamp};
 
+use enjamb_formats::session::gemini_project;
+
 use crate::Runtime;
 
 /// The directories in which runtimes keep what is theirs.
@@ -11,6 +13,7 @@ use crate::Runtime;
 pub struct RuntimeHomes {
     pub claude: PathBuf,
     pub codex: PathBuf,
+    pub gemini: PathBuf,
     /// The name that the environment gives to the project's directory, instead of one made from its path.
     pub project_name: Option<String>,
 }
@@ -29,6 +32,7 @@ impl RuntimeHomes {
             project_name: name.filter(|name| configured.is_some() && is_project_name(name)),
             claude: configured.unwrap_or_else(|| home.join(".claude")),
             codex: variable("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
+            gemini: variable("GEMINI_CLI_HOME").unwrap_or_else(|| home.to_owned()).join(".gemini"),
         }
     }
 
@@ -36,7 +40,8 @@ impl RuntimeHomes {
     pub(super) fn session_path(&self, runtime: Runtime, cwd: &Path, session: &str, at: Timestamp) -> PathBuf {
         match runtime {
             Runtime::Codex => self.rollout_path(session, at),
-            Runtime::ClaudeCode | Runtime::Gemini | Runtime::OpenCode | Runtime::Other => {
+            Runtime::Gemini => self.chat_path(cwd, session, at),
+            Runtime::ClaudeCode | Runtime::OpenCode | Runtime::Other => {
                 self.claude.join("projects").join(self.project_dir(cwd)).join(format!("{session}.jsonl"))
             }
         }
@@ -53,6 +58,18 @@ impl RuntimeHomes {
         let mut dir = self.codex.join("sessions");
         dir.extend(time[..10].split('-'));
         dir.join(format!("rollout-{time}-{session}.jsonl"))
+    }
+
+    /// Newer versions give projects short names and say which in a file; all of them look under the digest.
+    fn chat_path(&self, cwd: &Path, session: &str, at: Timestamp) -> PathBuf {
+        let cwd = cwd.to_string_lossy();
+        let named = std::fs::read(self.gemini.join("projects.json")).ok();
+        let named = named.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+        let named = named.and_then(|names| names["projects"][&*cwd].as_str().map(str::to_owned));
+        let project = named.filter(|name| is_project_name(name)).unwrap_or_else(|| gemini_project(&cwd));
+        let time = at.to_string().chars().take(16).collect::<String>().replace(':', "-");
+        let start: String = session.chars().take(8).collect();
+        self.gemini.join("tmp").join(project).join("chats").join(format!("session-{time}-{start}.jsonl"))
     }
 
     fn project_dir(&self, cwd: &Path) -> String {
@@ -90,9 +107,27 @@ pub fn project_slug(cwd: &Path) -> String {
 pub(super) fn command(runtime: Runtime, session: &str) -> Vec<String> {
     let words: &[&str] = match runtime {
         Runtime::Codex => &["codex", "resume", session],
-        Runtime::ClaudeCode | Runtime::Gemini | Runtime::OpenCode | Runtime::Other => &["claude", "--resume", session],
+        Runtime::Gemini => &["gemini", "--resume", session],
+        Runtime::OpenCode => &["opencode", "--session", session],
+        Runtime::ClaudeCode | Runtime::Other => &["claude", "--resume", session],
     };
     words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// What makes a runtime take in a session that it does not find by itself.
+pub(super) fn before(runtime: Runtime, path: &Path) -> Option<Vec<String>> {
+    let words = ["opencode".to_owned(), "import".to_owned(), path.to_string_lossy().into_owned()];
+    (runtime == Runtime::OpenCode).then(|| words.to_vec())
+}
+
+/// A new session's id as a runtime spells it. Those of opencode sort the newest first.
+pub(super) fn session_id(runtime: Runtime, uuid: &str, at: Timestamp) -> String {
+    if runtime != Runtime::OpenCode {
+        return uuid.to_owned();
+    }
+    let time = !(at.as_millis() << 12) & 0xffff_ffff_ffff;
+    let rest: String = uuid.chars().filter(char::is_ascii_alphanumeric).take(14).collect();
+    format!("ses_{time:012x}{rest}")
 }
 
 #[cfg(test)]
@@ -118,6 +153,12 @@ mod tests {
         assert_eq!(
             path(&plain, Runtime::ClaudeCode, "/srv/my_shop.io é"),
             format!("/home/d/.claude/projects/-srv-my-shop-io--/{SESSION}.jsonl")
+        );
+        // The digest of "/work", by sha256sum.
+        let project = "0c9a453fad615c83c57d57c2b2be05fa938f0791d7624db43827a033227bf78b";
+        assert_eq!(
+            path(&plain, Runtime::Gemini, "/work"),
+            format!("/home/d/.gemini/tmp/{project}/chats/session-2026-11-15T18-20-0198f3c2.jsonl")
         );
         assert_eq!(
             path(&plain, Runtime::Codex, "/work"),

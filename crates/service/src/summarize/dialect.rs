@@ -1,17 +1,7 @@
 //! How endpoints are asked and how they answer: three dialects of the same question.
 
+use enjamb_core::provider::Dialect;
 use serde_json::{Value, json};
-
-/// What an endpoint speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Open Responses: `…/responses`.
-    Responses,
-    /// OpenAI-compatible chat: `…/chat/completions`.
-    Chat,
-    /// Anthropic Messages: `…/messages`.
-    Messages,
-}
 
 /// What an endpoint is asked.
 pub(super) struct Question<'q> {
@@ -29,46 +19,37 @@ pub(super) struct Answer {
     pub tokens: Option<u64>,
 }
 
-impl Dialect {
-    /// The dialect that the path of an address tells.
-    pub fn of_path(path: &str) -> Option<Self> {
-        let path = path.trim_end_matches('/');
-        let known = [("/responses", Self::Responses), ("/chat/completions", Self::Chat), ("/messages", Self::Messages)];
-        known.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, dialect)| dialect)
-    }
+pub(super) fn body(dialect: Dialect, question: &Question<'_>) -> String {
+    let Question { model, instructions, text, output_tokens_max } = question;
+    let body = match dialect {
+        Dialect::Responses => json!({
+            "model": model, "instructions": instructions, "input": text,
+            "max_output_tokens": output_tokens_max, "store": false,
+        }),
+        Dialect::Chat => json!({
+            "model": model, "max_tokens": output_tokens_max,
+            "messages": [{"role": "system", "content": instructions}, {"role": "user", "content": text}],
+        }),
+        Dialect::Messages => json!({
+            "model": model, "max_tokens": output_tokens_max, "system": instructions,
+            "messages": [{"role": "user", "content": text}],
+        }),
+    };
+    body.to_string()
+}
 
-    pub(super) fn body(self, question: &Question<'_>) -> String {
-        let Question { model, instructions, text, output_tokens_max } = question;
-        let body = match self {
-            Self::Responses => json!({
-                "model": model, "instructions": instructions, "input": text,
-                "max_output_tokens": output_tokens_max, "store": false,
-            }),
-            Self::Chat => json!({
-                "model": model, "max_tokens": output_tokens_max,
-                "messages": [{"role": "system", "content": instructions}, {"role": "user", "content": text}],
-            }),
-            Self::Messages => json!({
-                "model": model, "max_tokens": output_tokens_max, "system": instructions,
-                "messages": [{"role": "user", "content": text}],
-            }),
-        };
-        body.to_string()
-    }
-
-    /// Reads an answer. `None` for what is no answer of this dialect.
-    pub(super) fn answer(self, body: &[u8]) -> Option<Answer> {
-        let body: Value = serde_json::from_slice(body).ok()?;
-        let text = match self {
-            Self::Responses => {
-                let messages = body["output"].as_array()?.iter().filter(|item| item["type"] == "message");
-                messages.map(|item| joined(&item["content"], "output_text")).collect::<Option<String>>()?
-            }
-            Self::Chat => joined(&body["choices"][0]["message"]["content"], "text")?,
-            Self::Messages => joined(&body["content"], "text")?,
-        };
-        Some(Answer { text, tokens: tokens(&body["usage"]) })
-    }
+/// Reads an answer. `None` for what is no answer of this dialect.
+pub(super) fn answer(dialect: Dialect, body: &[u8]) -> Option<Answer> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let text = match dialect {
+        Dialect::Responses => {
+            let messages = body["output"].as_array()?.iter().filter(|item| item["type"] == "message");
+            messages.map(|item| joined(&item["content"], "output_text")).collect::<Option<String>>()?
+        }
+        Dialect::Chat => joined(&body["choices"][0]["message"]["content"], "text")?,
+        Dialect::Messages => joined(&body["content"], "text")?,
+    };
+    Some(Answer { text, tokens: tokens(&body["usage"]) })
 }
 
 /// The text of a content: one string, or parts of which those of a type are text. A model that said nothing says null.
@@ -98,7 +79,7 @@ fn tokens(usage: &Value) -> Option<u64> {
 }
 
 /// What a provider says of an error, wherever it puts it.
-pub(super) fn complaint(body: &[u8]) -> Option<String> {
+pub(crate) fn complaint(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let said = [&body["error"]["message"], &body["error"], &body["message"], &body["detail"]];
     said.into_iter().find_map(|value| value.as_str()).map(str::to_owned)
@@ -109,21 +90,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_tells_the_dialect() {
-        for (path, dialect) in [
-            ("/v1/responses", Some(Dialect::Responses)),
-            ("/v1/chat/completions/", Some(Dialect::Chat)),
-            ("/v1/messages", Some(Dialect::Messages)),
-            ("/v1", None),
-        ] {
-            assert_eq!(Dialect::of_path(path), dialect, "{path}");
-        }
-    }
-
-    #[test]
     fn answers_are_read_in_each_dialect() {
         let check = |dialect: Dialect, body: &str, text: &str, tokens: Option<u64>| {
-            assert_eq!(dialect.answer(body.as_bytes()), Some(Answer { text: text.into(), tokens }), "{body}");
+            assert_eq!(answer(dialect, body.as_bytes()), Some(Answer { text: text.into(), tokens }), "{body}");
         };
         check(
             Dialect::Responses,
@@ -149,7 +118,7 @@ mod tests {
         );
         for body in ["", "<html>", "{}", "[]", r#"{"output":"no","choices":[],"content":7}"#] {
             for dialect in [Dialect::Responses, Dialect::Chat, Dialect::Messages] {
-                assert_eq!(dialect.answer(body.as_bytes()), None, "{body}");
+                assert_eq!(answer(dialect, body.as_bytes()), None, "{body}");
             }
         }
     }

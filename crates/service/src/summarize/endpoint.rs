@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use enjamb_core::ErrorKind;
 use enjamb_core::conversation::Conversation;
+use enjamb_core::provider::Dialect;
 use enjamb_formats::narrative;
-use ureq::http::{HeaderValue, Uri};
+use ureq::http::HeaderValue;
 
-use super::dialect::{Answer, Dialect, Question, complaint};
-use super::http::{Http, HttpError, Reply};
+use super::dialect::{self, Answer, Question, complaint};
 use super::{Summarizer, Summary, cut};
+use crate::address::Address;
+use crate::http::{Http, HttpError, Reply};
 use crate::{Result, ServiceError};
 
 const INSTRUCTIONS: &str = "You write one-line summaries for the log of an agent's work. Reply with one sentence of at \
@@ -46,6 +48,11 @@ pub struct Key(String);
 impl Key {
     pub fn new(text: String) -> Self {
         Self(text)
+    }
+
+    /// For the one header that it belongs in, and to take it out of everything else.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
     }
 }
 
@@ -88,41 +95,22 @@ impl<'a> Asked<'a> {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Endpoint({}, {})", self.shown, self.options.model)
+        write!(f, "Endpoint({}, {})", self.address.shown, self.options.model)
     }
 }
 
 pub struct Endpoint {
     options: EndpointOptions,
-    dialect: Dialect,
-    /// The address without what may be secret in it.
-    shown: String,
+    address: Address,
     http: Http,
     used_tokens: u64,
 }
 
 impl Endpoint {
     pub fn new(options: EndpointOptions) -> Result<Self> {
-        let invalid = |expected| ServiceError::Invalid { what: "endpoint", text: hidden(&options.url), expected };
-        let uri: Uri = options.url.parse().map_err(|_| invalid("an http or https URL"))?;
-        let is_https = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(invalid("an http or https URL")),
-        };
-        let host = uri.host().ok_or_else(|| invalid("a URL with a host"))?;
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("a URL without a name or password: a key is given in the environment"));
-        }
-        if options.key.is_some() && !is_https && !is_loopback(host) {
-            return Err(invalid("https, so that nobody on the way reads the key"));
-        }
-        let told = options.dialect.or_else(|| Dialect::of_path(uri.path()));
-        let dialect = told.ok_or_else(|| {
-            invalid("a path that ends with /responses, /chat/completions or /messages, or the dialect given by itself")
-        })?;
-        let (shown, http) = (hidden(&options.url), Http::new(options.timeout, is_https));
-        Ok(Self { options, dialect, shown, http, used_tokens: 0 })
+        let address = Address::parse(&options.url, options.dialect, options.key.is_some())?;
+        let http = Http::new(options.timeout, address.is_https);
+        Ok(Self { options, address, http, used_tokens: 0 })
     }
 
     /// Tokens used so far, as the provider counts where it does, else as many as it may have been.
@@ -156,7 +144,7 @@ impl Endpoint {
     fn post(&mut self, asked: &Asked<'_>, output_tokens_max: u64, most: u64) -> Result<Reply> {
         let Asked { instructions, text, .. } = asked;
         let question = Question { model: &self.options.model, instructions, text, output_tokens_max };
-        let body = self.dialect.body(&question);
+        let body = dialect::body(self.address.dialect, &question);
         self.http.post(&self.options.url, self.headers()?, &body).map_err(|error| {
             let detail = match error {
                 HttpError::NotSent(detail) => detail,
@@ -180,7 +168,7 @@ impl Endpoint {
     }
 
     fn read(&mut self, reply: &Reply, most: u64) -> Result<Answer> {
-        let answer = self.dialect.answer(&reply.body);
+        let answer = dialect::answer(self.address.dialect, &reply.body);
         self.charge(answer.as_ref().and_then(|answer| answer.tokens).unwrap_or(most));
         answer.ok_or_else(|| {
             let detail = format!("it answered {} with what is no answer of its kind", reply.status);
@@ -203,22 +191,9 @@ impl Endpoint {
     }
 
     fn headers(&self) -> Result<Vec<(&'static str, HeaderValue)>> {
-        let mut headers = Vec::new();
-        if self.dialect == Dialect::Messages {
-            headers.push(("anthropic-version", HeaderValue::from_static("2023-06-01")));
-        }
-        if let Some(Key(key)) = &self.options.key {
-            let (name, value) = match self.dialect {
-                Dialect::Messages => ("x-api-key", key.clone()),
-                Dialect::Responses | Dialect::Chat => ("authorization", format!("Bearer {key}")),
-            };
-            let value = HeaderValue::from_str(&value);
-            let mut value =
-                value.map_err(|_| self.failed(ErrorKind::Invalid, "the key has characters that no key has"))?;
-            value.set_sensitive(true);
-            headers.push((name, value));
-        }
-        Ok(headers)
+        let key = self.options.key.as_ref().map(|Key(key)| key.as_str());
+        let headers = self.address.headers(key);
+        headers.ok_or_else(|| self.failed(ErrorKind::Invalid, "the key has characters that no key has"))
     }
 
     fn refused(&self, reply: &Reply) -> ServiceError {
@@ -253,7 +228,7 @@ impl Endpoint {
             Some(Key(key)) if !key.is_empty() => detail.replace(key.as_str(), "…"),
             _ => detail,
         };
-        ServiceError::Endpoint { url: self.shown.clone(), kind, detail: cut(&detail, COMPLAINT_CHARS_MAX) }
+        ServiceError::Endpoint { url: self.address.shown.clone(), kind, detail: cut(&detail, COMPLAINT_CHARS_MAX) }
     }
 }
 
@@ -286,20 +261,6 @@ fn excerpt(text: &str) -> String {
     let head = (0..=half).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let tail = (text.len() - half..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
-}
-
-fn is_loopback(host: &str) -> bool {
-    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
-}
-
-/// A URL without what may be secret in it: a name and password, and what follows the path.
-fn hidden(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}/{path}")
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufWriter, Read};
+use std::io::{self, BufWriter, Read as _};
 use std::os::unix::ffi::OsStrExt;
 
 use enjamb_core::workspace::{NodeKind, escape};
 use enjamb_core::{ArtifactId, Digest, Hasher, limits};
 use enjamb_ledger::segment::{ChunkAt, SegmentOptions, SegmentWriteError, SegmentWriter};
-use enjamb_ledger::{Lease, Ledger, NewArtifact, SegmentRecord};
+use enjamb_ledger::{Lease, NewArtifact, SegmentRecord};
 
 use super::WorkspaceError;
 use super::root::Root;
@@ -43,61 +43,70 @@ pub(super) struct Kept {
     _lease: Option<Lease>,
 }
 
+/// Files to be read, and bytes that are known to be stored.
+pub(super) struct Unread<'a> {
+    pub root: &'a Root,
+    pub files: Vec<&'a Found>,
+    pub stored: HashSet<Digest>,
+}
+
+type Read = Vec<Option<ReadFile>>;
+
 impl Store {
     /// Reads files and links, and returns what each is, in their order; of one that is gone meanwhile, nothing.
-    pub(super) fn keep_files(
-        &self,
-        root: &Root,
-        files: &[&Found],
-        by: &Actor,
-    ) -> Result<(Vec<Option<ReadFile>>, Kept)> {
-        let total: u64 = files.iter().map(|found| found.stat.size).sum();
+    pub(super) fn keep_files(&self, unread: &Unread<'_>, by: &Actor) -> Result<(Read, Kept)> {
+        let total: u64 = unread.files.iter().map(|found| found.stat.size).sum();
         let fits = |found: &&Found| found.stat.size <= limits::ARTIFACT_INLINE_BYTES_MAX as u64;
-        if total <= INLINE_BYTES_MAX && files.iter().all(fits) {
-            return self.keep_inline(root, files, by);
+        if total <= INLINE_BYTES_MAX && unread.files.iter().all(fits) {
+            return self.keep_inline(unread, by);
         }
-        self.keep_in_segment(root, files, by)
+        self.keep_in_segment(unread, by)
     }
 
-    fn keep_inline(&self, root: &Root, files: &[&Found], by: &Actor) -> Result<(Vec<Option<ReadFile>>, Kept)> {
-        let (mut kept, mut listed) = (Kept::default(), HashSet::new());
-        let mut read = read_all(root, files)?;
+    fn keep_inline(&self, unread: &Unread<'_>, by: &Actor) -> Result<(Read, Kept)> {
+        let mut read = read_all(unread.root, &unread.files)?;
+        let mut new = Vec::new();
         for file in read.iter_mut().flatten() {
             let Some(bytes) = file.bytes.take() else {
                 // It grew past the bound while nobody looked.
-                return self.keep_in_segment(root, files, by);
+                return self.keep_in_segment(unread, by);
             };
-            if listed.insert(file.id) {
-                kept.artifacts.push(self.wanted(file.id, bytes, by)?);
+            if !unread.stored.contains(&file.id) {
+                new.push((file.id, bytes));
             }
         }
-        Ok((read, kept))
+        Ok((read, Kept { artifacts: self.wanted(new, by)?, ..Kept::default() }))
     }
 
-    /// Bytes for a batch, which leaves out what is here already.
-    pub(super) fn wanted(&self, id: Digest, bytes: Vec<u8>, by: &Actor) -> Result<NewArtifact> {
-        let id = ArtifactId::from_digest(id);
-        let is_here = self.is_here_for_good(&id, by)?;
-        Ok(NewArtifact { id, bytes: (!is_here).then_some(bytes) })
+    /// Bytes for a batch, each once, and without those that are here already.
+    pub(super) fn wanted(&self, new: Vec<(Digest, Vec<u8>)>, by: &Actor) -> Result<Vec<NewArtifact>> {
+        let here = self.here_for_good(new.iter().map(|(id, _)| *id), by)?;
+        let mut listed = HashSet::new();
+        let new = new.into_iter().filter(|(id, _)| listed.insert(*id));
+        let artifact = |(id, bytes): (Digest, Vec<u8>)| NewArtifact {
+            id: ArtifactId::from_digest(id),
+            bytes: (!here.contains(&ArtifactId::from_digest(id))).then_some(bytes),
+        };
+        Ok(new.map(artifact).collect())
     }
 
-    /// Whether bytes are here. A checkpoint needs them for good, whatever whoever put them asked for.
-    fn is_here_for_good(&self, id: &ArtifactId, by: &Actor) -> Result<bool> {
-        if self.ledger.artifact(id)?.is_none() {
-            return Ok(false);
+    /// Which bytes are here. A checkpoint needs them for good, whatever whoever put them asked for.
+    fn here_for_good(&self, ids: impl Iterator<Item = Digest>, by: &Actor) -> Result<HashSet<ArtifactId>> {
+        let ids: Vec<_> = ids.map(ArtifactId::from_digest).collect();
+        let here = self.ledger.here(&ids)?;
+        for id in &here {
+            if self.policy(id)?.expires_ms().is_some() {
+                self.write_policy(id, "default", None, by)?;
+            }
         }
-        if self.policy(id)?.expires_ms().is_some() {
-            self.write_policy(id, "default", None, by)?;
-        }
-        Ok(true)
+        Ok(here)
     }
 
-    fn keep_in_segment(&self, root: &Root, files: &[&Found], by: &Actor) -> Result<(Vec<Option<ReadFile>>, Kept)> {
+    fn keep_in_segment(&self, unread: &Unread<'_>, by: &Actor) -> Result<(Read, Kept)> {
         let segments = self.ledger.segments();
         let lease = segments.lease()?;
         let mut new = segments.create()?;
-        let written = self.write_segment(root, files, new.writer(), by);
-        let (read, record) = match written {
+        let (read, record) = match self.write_segment(unread, new.writer(), by) {
             Ok(written) => written,
             Err(error) => {
                 segments.discard(new);
@@ -114,32 +123,30 @@ impl Store {
 
     fn write_segment(
         &self,
-        root: &Root,
-        files: &[&Found],
+        unread: &Unread<'_>,
         sink: &mut BufWriter<File>,
         by: &Actor,
-    ) -> Result<(Vec<Option<ReadFile>>, SegmentRecord)> {
+    ) -> Result<(Read, SegmentRecord)> {
         let none = (|_: &Digest| None) as Known;
         let mut writer: Writer<'_> = SegmentWriter::new(sink, SegmentOptions::RANGES, none).map_err(failed)?;
-        let (mut all, mut artifacts, mut listed) = (Vec::with_capacity(files.len()), Vec::new(), HashSet::new());
-        for window in windows(files) {
-            for (file, found) in read_all(root, window)?.into_iter().zip(window) {
-                let Some(mut file) = file else {
-                    all.push(None);
-                    continue;
-                };
-                let wanted = listed.insert(file.id) && !self.is_here_for_good(&ArtifactId::from_digest(file.id), by)?;
+        let (mut all, mut artifacts) = (Vec::with_capacity(unread.files.len()), Vec::new());
+        let mut listed = unread.stored.clone();
+        for window in windows(&unread.files) {
+            let mut read = read_all(unread.root, window)?;
+            let here = self.here_for_good(read.iter().flatten().map(|file| file.id), by)?;
+            for (file, found) in read.iter_mut().zip(window) {
+                let Some(file) = file else { continue };
+                let wanted = listed.insert(file.id) && !here.contains(&ArtifactId::from_digest(file.id));
                 match file.bytes.take() {
                     Some(bytes) if wanted => artifacts.push(write_artifact(&mut writer, &mut bytes.as_slice())?),
                     None if wanted => {
-                        let (id, len) = write_large(&mut writer, root, found, &mut file)?;
-                        listed.insert(id.digest());
-                        artifacts.push((id, len));
+                        artifacts.push(write_large(&mut writer, unread.root, found, file)?);
+                        listed.insert(file.id);
                     }
                     Some(_) | None => {}
                 }
-                all.push(Some(file));
             }
+            all.extend(read);
         }
         let (_, summary, _) = writer.finish().map_err(failed)?;
         Ok((all, SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts }))
@@ -159,7 +166,7 @@ fn write_large(writer: &mut Writer<'_>, root: &Root, found: &Found, file: &mut R
     Ok((id, len))
 }
 
-fn write_artifact(writer: &mut Writer<'_>, source: &mut dyn Read) -> Result<(ArtifactId, u64)> {
+fn write_artifact(writer: &mut Writer<'_>, source: &mut dyn io::Read) -> Result<(ArtifactId, u64)> {
     let mut artifact = writer.artifact();
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -171,11 +178,11 @@ fn write_artifact(writer: &mut Writer<'_>, source: &mut dyn Read) -> Result<(Art
 }
 
 /// What files are, without keeping their bytes.
-pub(super) fn read_only(root: &Root, files: &[&Found]) -> Result<Vec<Option<ReadFile>>> {
-    let mut all = Vec::with_capacity(files.len());
-    for window in windows(files) {
+pub(super) fn read_only(unread: &Unread<'_>) -> Result<Read> {
+    let mut all = Vec::with_capacity(unread.files.len());
+    for window in windows(&unread.files) {
         let forget = |file: ReadFile| ReadFile { bytes: None, ..file };
-        all.extend(read_all(root, window)?.into_iter().map(|file| file.map(forget)));
+        all.extend(read_all(unread.root, window)?.into_iter().map(|file| file.map(forget)));
     }
     Ok(all)
 }
@@ -196,13 +203,13 @@ fn windows<'f, 'a>(files: &'f [&'a Found]) -> impl Iterator<Item = &'f [&'a Foun
     })
 }
 
-fn read_all(root: &Root, files: &[&Found]) -> Result<Vec<Option<ReadFile>>> {
+fn read_all(root: &Root, files: &[&Found]) -> Result<Read> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = files.len().div_ceil(threads).max(FILES_PER_THREAD);
     if files.len() <= share {
         return files.iter().map(|found| read_if_there(root, found)).collect();
     }
-    let parts: Vec<Result<Vec<Option<ReadFile>>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Read>> = std::thread::scope(|scope| {
         let read = |part: &[&Found]| part.iter().map(|found| read_if_there(root, found)).collect();
         let threads: Vec<_> = files.chunks(share).map(|part| scope.spawn(move || read(part))).collect();
         // A thread that panicked takes us with it.
@@ -216,7 +223,7 @@ fn read_all(root: &Root, files: &[&Found]) -> Result<Vec<Option<ReadFile>>> {
 
 fn read_if_there(root: &Root, found: &Found) -> Result<Option<ReadFile>> {
     match read_file(root, found) {
-        Err(ServiceError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(ServiceError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }
 }
@@ -231,7 +238,7 @@ fn read_file(root: &Root, found: &Found) -> Result<ReadFile> {
     let mut file = root.open_file(&found.path).map_err(failed)?;
     let before = file.metadata().map_err(failed)?;
     if !before.is_file() {
-        return Err(failed(std::io::ErrorKind::InvalidInput.into()));
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
     }
     if before.len() > limits::ARTIFACT_BYTES_MAX {
         let path = root.path().join(std::ffi::OsStr::from_bytes(&found.path));
@@ -246,7 +253,7 @@ fn read_file(root: &Root, found: &Found) -> Result<ReadFile> {
     Ok(ReadFile { stat, id, len, bytes })
 }
 
-fn digest(file: &mut File, len: u64) -> std::io::Result<(Digest, Option<Vec<u8>>)> {
+fn digest(file: &mut File, len: u64) -> io::Result<(Digest, Option<Vec<u8>>)> {
     let bound = limits::ARTIFACT_INLINE_BYTES_MAX as u64;
     let mut bytes = Vec::with_capacity(len.min(bound) as usize + 1);
     file.take(bound + 1).read_to_end(&mut bytes)?;
@@ -266,7 +273,7 @@ fn digest(file: &mut File, len: u64) -> std::io::Result<(Digest, Option<Vec<u8>>
     }
 }
 
-fn reading(root: &Root, found: &Found, source: std::io::Error) -> ServiceError {
+fn reading(root: &Root, found: &Found, source: io::Error) -> ServiceError {
     ServiceError::File { path: root.path().join(escape(&found.path)), source }
 }
 

@@ -113,6 +113,7 @@ impl Worktree {
         let prefix = git(&repository, "rev-parse", &["--show-prefix".as_ref()])?;
         let dir = std::path::absolute(dir).map_err(|source| ServiceError::File { path: dir.to_owned(), source })?;
         git(&repository, "worktree", &["add".as_ref(), "--detach".as_ref(), dir.as_os_str(), head.as_ref()])?;
+        let dir = dir.canonicalize().unwrap_or(dir);
         Ok(Self { repository, dir, head, prefix: PathBuf::from(prefix.trim_end_matches(['\n', '/'])) })
     }
 

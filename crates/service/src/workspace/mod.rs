@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use enjamb_core::frame::{Body, CheckpointAction, CheckpointCreated, CheckpointFailed};
 use enjamb_core::workspace::{Manifest, escape};
-use enjamb_core::{ArtifactId, Digest, StreamId, StreamKind, limits};
+use enjamb_core::{ArtifactId, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, NewFrame, private};
 
 pub use error::WorkspaceError;
@@ -151,24 +151,26 @@ impl Store {
         by: &Actor,
     ) -> Result<(WorkspaceCheckpointed, Batch)> {
         let mut artifacts = std::mem::take(&mut taken.kept.artifacts);
+        let mut new = Vec::new();
         for tree in std::mem::take(&mut taken.trees) {
-            artifacts.push(match tree.bytes.len() {
-                0..=limits::ARTIFACT_INLINE_BYTES_MAX => self.wanted(tree.id, tree.bytes, by)?,
-                _ => self.artifact_of(tree.bytes)?,
-            });
+            match tree.bytes.len() {
+                0..=limits::ARTIFACT_INLINE_BYTES_MAX => new.push((tree.id, tree.bytes)),
+                _ => artifacts.push(self.artifact_of(tree.bytes)?),
+            }
         }
         let document = manifest.to_json();
-        let document = self.wanted(Digest::of(&document), document, by)?;
+        let document_id = ArtifactId::of(&document);
+        new.push((document_id.digest(), document));
+        artifacts.extend(self.wanted(new, by)?);
         let made = WorkspaceCheckpointed {
             id: id.clone(),
             stream: stream.clone(),
             seq: 0,
-            manifest: document.id,
+            manifest: document_id,
             files: manifest.files,
             bytes: manifest.bytes,
             changed: taken.changed.iter().map(|path| escape(path)).collect(),
         };
-        artifacts.push(document);
         let body: Body = CheckpointCreated {
             checkpoint_id: id.clone(),
             label: request.label.clone(),

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use enjamb_core::ArtifactId;
 use enjamb_core::frame::{Body, CheckpointAction, CheckpointFailed, CheckpointRewound};
 use enjamb_core::workspace::{Change, Item, Manifest, NodeKind, changes, escape, is_within, unescape};
-use enjamb_ledger::Ledger;
 
 use super::journal::Journal;
 use super::restore::{Ignored, Restore};
@@ -169,12 +169,14 @@ impl Store {
 
     /// Nothing is touched before all that will be needed was found.
     fn check_stored(&self, goal: &Goal) -> Result<()> {
-        for item in goal.items.iter().filter(|item| item.node.kind != NodeKind::Dir) {
-            let id = enjamb_core::ArtifactId::from_digest(item.node.id);
-            if is_among(&item.path, &goal.paths) && self.ledger.artifact(&id)?.is_none() {
-                let detail = format!("the bytes of {} are not in the store ({id})", escape(&item.path));
-                return Err(WorkspaceError::Damaged { id: goal.target.id.clone(), detail }.into());
-            }
+        let files =
+            goal.items.iter().filter(|item| item.node.kind != NodeKind::Dir && is_among(&item.path, &goal.paths));
+        let files: Vec<_> = files.map(|item| (ArtifactId::from_digest(item.node.id), &item.path)).collect();
+        let ids: Vec<_> = files.iter().map(|(id, _)| *id).collect();
+        let here = self.ledger.here(&ids)?;
+        if let Some((id, path)) = files.iter().find(|(id, _)| !here.contains(id)) {
+            let detail = format!("the bytes of {} are not in the store ({id})", escape(path));
+            return Err(WorkspaceError::Damaged { id: goal.target.id.clone(), detail }.into());
         }
         Ok(())
     }

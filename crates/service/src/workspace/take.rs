@@ -7,7 +7,7 @@ use enjamb_core::workspace::{Item, Manifest, Node, NodeKind, Tree, forest, order
 use enjamb_core::{Digest, Timestamp};
 use enjamb_ledger::Ledger;
 
-use super::keep::{Kept, read_only};
+use super::keep::{Kept, Unread, read_only};
 use super::root::Root;
 use super::scan::{Found, Scope, Stat, scan};
 use super::stats::{StatEntry, Stats, is_settled};
@@ -52,10 +52,15 @@ impl Store {
         let looked = self.env.now();
         let scan = scan(root, scope)?;
         let (pairs, gone) = paired(&scan.found, &noted.entries);
-        let unknown: Vec<&Found> = pairs.iter().filter(|pair| pair.known().is_none()).map(|pair| pair.found).collect();
+        let unknown: Vec<_> = pairs.iter().filter(|pair| pair.known().is_none()).collect();
+        let unread = Unread {
+            root,
+            files: unknown.iter().map(|pair| pair.found).collect(),
+            stored: unknown.iter().filter_map(|pair| Some(pair.noted?.node.id)).collect(),
+        };
         let (read, kept) = match by {
-            Some(by) => self.keep_files(root, &unknown, by)?,
-            None => (read_only(root, &unknown)?, Kept::default()),
+            Some(by) => self.keep_files(&unread, by)?,
+            None => (read_only(&unread)?, Kept::default()),
         };
         let mut read = read.into_iter();
         let mut taken = Taken {

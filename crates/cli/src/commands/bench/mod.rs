@@ -2,6 +2,8 @@
 
 mod chain;
 mod server;
+mod turn;
+mod workspace;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,6 +91,27 @@ enum What {
         #[arg(long, default_value_t = 200)]
         stuck: usize,
     },
+    /// Turns with a provider that sends many events
+    Run {
+        #[arg(long)]
+        endpoint: String,
+        #[arg(long, default_value_t = 100_000)]
+        events: u64,
+        #[arg(long, default_value_t = 1)]
+        turns: u64,
+    },
+    /// Checkpoints of a workspace of which few files change
+    Workspace {
+        /// An empty directory for the workspace
+        #[arg(long)]
+        dir: PathBuf,
+        #[arg(long, default_value_t = 50_000)]
+        files: usize,
+        #[arg(long, default_value_t = 10)]
+        changed: usize,
+        #[arg(long, default_value_t = 21)]
+        times: usize,
+    },
     /// Every frame of a long thread, checked and decoded
     Replay {
         #[arg(long, default_value_t = 333_333)]
@@ -112,6 +135,10 @@ impl Bench {
             What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
             What::Serve { clients, seconds } => server::load(store.dir(), *clients, *seconds)?,
             What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
+            What::Run { endpoint, events, turns } => turn::run(&store, endpoint, *events, *turns)?,
+            What::Workspace { dir, files, changed, times } => {
+                workspace::checkpoints(&store, dir, *files, *changed, *times)?
+            }
             What::Replay { messages } => super::bench_compile::replay(&store, *messages)?,
         };
         context.ui.answer(result.to_string())?;

@@ -15,7 +15,7 @@ fn options(url: &str, key: Option<&str>, budget_tokens: u64) -> EndpointOptions 
 
 #[test]
 fn an_endpoint_is_a_url_that_keeps_the_key() {
-    let made = |url, key| Endpoint::new(options(url, key, 1)).map(|endpoint| endpoint.dialect);
+    let made = |url, key| Endpoint::new(options(url, key, 1)).map(|endpoint| endpoint.address.dialect);
     assert_eq!(made("https://a.example/v1/messages", Some("k")).unwrap(), Dialect::Messages);
     assert_eq!(made("http://127.0.0.1:8080/v1/chat/completions", Some("k")).unwrap(), Dialect::Chat);
     assert_eq!(made("http://[::1]:80/v1/responses", Some("k")).unwrap(), Dialect::Responses);
@@ -34,7 +34,7 @@ fn an_endpoint_is_a_url_that_keeps_the_key() {
 
 #[test]
 fn nothing_secret_is_shown() {
-    assert_eq!(hidden("https://me:secret@a.example/v1/x?key=secret#secret"), "https://a.example/v1/x");
+    assert_eq!(crate::address::hidden("https://me:secret@a.example/v1/x?key=secret#secret"), "https://a.example/v1/x");
     let options = options("https://a.example/v1/messages", Some("sk-secret"), 1);
     assert!(!format!("{options:?}").contains("sk-secret"));
     let endpoint = Endpoint::new(options).unwrap();

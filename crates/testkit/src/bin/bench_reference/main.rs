@@ -3,6 +3,7 @@
 
 mod large;
 mod material;
+mod provider;
 mod raw;
 mod sqlite;
 mod took;
@@ -23,7 +24,8 @@ bench_reference transcripts DIR BYTES            sessions of JSON lines, some va
 bench_reference artifact FILE BYTES              one large file
 bench_reference session FILE BYTES               one session of JSON lines
 bench_reference line FILE BYTES                  a session of one line
-bench_reference rollout FILE IMAGES BYTES TIMES  a rollout that tells its images that many times";
+bench_reference rollout FILE IMAGES BYTES TIMES  a rollout that tells its images that many times
+bench_reference provider                         a provider of as many events as its model's name says";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,6 +59,7 @@ fn run(words: &[&str]) -> Result<String, Problem> {
             large::write_rollout(Path::new(file), images.parse()?, bytes.parse()?, times.parse()?)
         }
         ["artifact", file, bytes] => material::write_artifact(Path::new(file), bytes.parse()?),
+        ["provider"] => provider::serve(),
         _ => Err(USAGE.into()),
     }
 }

@@ -1,25 +1,36 @@
-//! One request over HTTP, blocking, with a time limit. No redirect is followed: it could carry the key elsewhere.
+//! One request over HTTP, blocking, with a time limit; the answer whole, or as it comes. No redirect is followed: it could
+//! carry the key elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ureq::http::HeaderValue;
+use ureq::http::{HeaderValue, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Error, Timeout};
+use ureq::{Agent, Body, BodyReader, Error, Timeout};
 
 /// Bytes of an answer that are read. A summary has a few hundred.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-pub(super) struct Http(Agent);
+#[derive(Clone)]
+pub(crate) struct Http(Agent);
 
-pub(super) struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     /// How long the server asks us to wait.
     pub retry_after: Option<Duration>,
     pub body: Vec<u8>,
 }
 
-pub(super) enum HttpError {
+/// An answer whose body is read as it comes.
+pub(crate) struct Opened {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    pub request_id: Option<String>,
+    pub content_type: Option<String>,
+    pub body: BodyReader<'static>,
+}
+
+pub(crate) enum HttpError {
     /// Nobody was asked.
     NotSent(String),
     /// Somebody was asked, and may have worked on it.
@@ -43,16 +54,45 @@ impl Http {
     }
 
     pub fn post(&self, url: &str, headers: Vec<(&'static str, HeaderValue)>, body: &str) -> Result<Reply, HttpError> {
+        let mut response = self.send(url, headers, body.as_bytes())?;
+        let retry_after = retry_after(&response);
+        let read = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let body = read.map_err(|error| HttpError::Unanswered(error.to_string()))?;
+        Ok(Reply { status: response.status().as_u16(), retry_after, body })
+    }
+
+    /// Sends a request and returns when its answer begins.
+    pub fn open(&self, url: &str, headers: Vec<(&'static str, HeaderValue)>, body: &[u8]) -> Result<Opened, HttpError> {
+        let response = self.send(url, headers, body)?;
+        let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+        Ok(Opened {
+            status: response.status().as_u16(),
+            retry_after: retry_after(&response),
+            request_id: header("x-request-id")
+                .or_else(|| header("x-openai-request-id"))
+                .or_else(|| header("request-id")),
+            content_type: header("content-type"),
+            body: response.into_body().into_reader(),
+        })
+    }
+
+    fn send(
+        &self,
+        url: &str,
+        headers: Vec<(&'static str, HeaderValue)>,
+        body: &[u8],
+    ) -> Result<Response<Body>, HttpError> {
         let mut request = self.0.post(url).content_type("application/json");
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let mut response = request.send(body).map_err(told)?;
-        let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-        let read = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-        let body = read.map_err(|error| HttpError::Unanswered(error.to_string()))?;
-        Ok(Reply { status: response.status().as_u16(), retry_after: retry_after.map(Duration::from_secs), body })
+        request.send(body).map_err(told)
     }
+}
+
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let seconds = response.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// Trusts whom the machine trusts.

@@ -1,0 +1,46 @@
+//! opencode's session as the document that `opencode import` takes: the session, and its messages with their parts.
+//!
+//! opencode keeps a row for each id and leaves alone what it has, so every id in the document is new.
+
+use super::Loader;
+use crate::framing::Framing;
+use crate::json::{Object, array_text};
+
+#[derive(Default)]
+pub(super) struct Document {
+    session: Option<String>,
+    messages: Vec<String>,
+}
+
+impl Loader for Document {
+    /// Rows and files of opencode bear the ids that they are kept under.
+    fn loads(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn native(&mut self, bytes: &[u8]) {
+        self.made(bytes);
+    }
+
+    fn made(&mut self, bytes: &[u8]) {
+        let Ok(found) = Framing::JsonLines.items(bytes) else { return };
+        for item in &found.items {
+            let Some(object) = Object::parse(item.json()) else { continue };
+            match (object.get("parts"), object.get("info")) {
+                (Some(_), _) => self.messages.push(item.json().to_owned()),
+                (None, Some(info)) if self.session.is_none() => self.session = Some(info.to_owned()),
+                (None, _) => {}
+            }
+        }
+    }
+
+    fn is_kept_by_id(&self) -> bool {
+        true
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        let messages = array_text(self.messages.iter().map(String::as_str));
+        let info = self.session.as_deref().unwrap_or("{}");
+        format!("{{\"info\":{info},\"messages\":{messages}}}\n").into_bytes()
+    }
+}
