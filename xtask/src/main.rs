@@ -5,6 +5,7 @@ mod check;
 mod ci;
 mod command;
 mod crash;
+mod mcp_conformance;
 mod needs;
 mod realclients;
 mod test;
@@ -59,6 +60,12 @@ const CHORES: &[Chore] = &[
         arguments: "[OPTION…]",
         about: "Whatever the OpenAPI document allows, and does not; options go on to Schemathesis",
         run: webclients::schemathesis,
+    },
+    Chore {
+        name: "mcp-conformance",
+        arguments: "",
+        about: "The official MCP SDK and the public conformance suite against `mcp` and `serve`; --update",
+        run: mcp_conformance::run,
     },
     Chore { name: "ci", arguments: "", about: "check, then test", run: ci::run },
 ];

@@ -74,7 +74,7 @@ impl Problem {
         // What was asked for is said again, and may hold a secret.
         document["title"] = mask(self.title()).into();
         if let Some(instance) = instance {
-            document["instance"] = instance.into();
+            document["instance"] = mask(instance).into();
         }
         document
     }

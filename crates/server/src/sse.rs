@@ -43,6 +43,7 @@ pub struct Live {
     pub stream: StreamId,
     pub seq: u64,
     pub kind: String,
+    /// As it is shown.
     pub json: Bytes,
 }
 
@@ -54,7 +55,9 @@ impl Live {
     pub fn new(number: u64, stream: StreamId, seq: u64, json: Vec<u8>) -> Self {
         let raw = RawFrame::parse(json.clone());
         let kind = raw.map(|raw| raw.type_name().to_owned()).unwrap_or_default();
-        Self { number, stream, seq, kind, json: Bytes::from(json) }
+        // What followers are shown has no secrets in it; what is stored is read as frames.
+        let json = Bytes::from(mask_bytes(&json).into_owned());
+        Self { number, stream, seq, kind, json }
     }
 }
 
@@ -132,9 +135,7 @@ fn event(out: &mut Vec<u8>, id: u64, kind: &str, json: &[u8]) {
     data(out, json);
 }
 
-/// What followers are shown has no secrets in it; what is stored is read as frames.
 fn data(out: &mut Vec<u8>, json: &[u8]) {
-    let json = &*mask_bytes(json);
     for line in json.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

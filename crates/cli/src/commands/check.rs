@@ -45,9 +45,10 @@ pub struct LookedAt {
 }
 
 impl LookedAt {
-    pub fn request(&self, store: &Store) -> Result<CheckContext> {
+    /// The commit may go by another word in the store that is looked at.
+    pub fn request(&self, store: &Store, revision: &str) -> Result<CheckContext> {
         let stop = super::materialize::parse_stop(store, &self.stop)?;
-        let (tip, format, reuse) = (store.revision(&self.revision)?, self.format()?, self.reuse());
+        let (tip, format, reuse) = (store.revision(revision)?, self.format()?, self.reuse());
         Ok(CheckContext { tip, stop, format, reuse })
     }
 
@@ -66,8 +67,8 @@ impl Check {
         let (diagnosis, mend) = match &self.file {
             Some(path) => (check_file(path, looked_at.format()?, looked_at.reuse())?, None),
             None => {
-                let store = context.open()?;
-                let request = looked_at.request(&store)?;
+                let (store, revision) = context.open_chain(&looked_at.revision)?;
+                let request = looked_at.request(&store, &revision)?;
                 let from = match request.stop {
                     Stop::Compaction => String::new(),
                     Stop::Root | Stop::At(_) => format!(" --stop {}", looked_at.stop),

@@ -5,6 +5,7 @@ mod artifacts;
 mod backup;
 mod bench;
 mod bench_compile;
+mod borrow;
 mod bundle;
 mod capture;
 mod check;

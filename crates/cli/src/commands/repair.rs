@@ -31,7 +31,7 @@ pub struct Repair {
 impl Repair {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open()?;
-        let CheckContext { tip, stop, format, reuse } = self.looked_at.request(&store)?;
+        let CheckContext { tip, stop, format, reuse } = self.looked_at.request(&store, &self.looked_at.revision)?;
         let request =
             RepairContext { tip, stop, reuse, dry_run: self.dry_run, name: self.name.clone(), by: context.actor() };
         let mut done = store.repair(&request)?;

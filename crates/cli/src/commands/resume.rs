@@ -16,7 +16,8 @@ use crate::failure::{Exit, Failure, Result};
     enjamb resume @~3 --in claude-code --budget 60000 --dry-run\n\n\
     Says first what travels, what changes and what stays behind; then writes a session under a new id where the runtime \
     looks for its own, reads it back, and prints the command that goes on with it. No file of the runtime is ever changed. \
-    What the runtime adds to the session follows from the commit once it is imported.")]
+    What the runtime adds to the session follows from the commit once it is imported. From a server the context is read, and the \
+    session written here.")]
 pub struct Resume {
     /// The commit to go on from
     #[arg(default_value = "@")]
@@ -53,8 +54,8 @@ pub struct MemoryArgs {
 
 impl Resume {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let request = self.memory.request(context, &store, &self.revision, self.runtime, self.dry_run)?;
+        let (store, revision) = context.open_chain(&self.revision)?;
+        let request = self.memory.request(context, &store, &revision, self.runtime, self.dry_run)?;
         let resumed = store.resume(&request)?;
         // The store is not ours while someone else works.
         drop(store);

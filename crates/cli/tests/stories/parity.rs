@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use enjamb_server::{TOOLS, routes};
 
-use crate::runner::Enjamb;
+use crate::runner::{Enjamb, answer};
 
 /// Operations and the command that does the same.
 const COMMANDS: &[(&str, &str)] = &[
@@ -141,6 +141,60 @@ fn every_operation_has_a_command_or_a_reason() {
     for command in commands {
         let words: Vec<_> = command.split(' ').chain(["--help"]).collect();
         enjamb.run(&words).done();
+    }
+}
+
+/// Commands that are not operations of a store, and why. They are refused when the store is behind a server, but for those
+/// that need no store at all.
+const OF_THIS_MACHINE: &[(&str, &[&str])] = &[
+    ("files of this machine are read", &["import", "watch", "frames import", "workspace"]),
+    ("settings of this machine's runtimes are changed", &["capture", "replant"]),
+    ("programs are started, and what they do is taken in", &["run", "discuss", "task", "tool"]),
+    ("it changes a chain byte by byte", &["repair"]),
+    ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export"]),
+    ("it serves the store, or says who may use it", &["serve", "mcp", "token"]),
+];
+
+/// Commands that need no store, or that read a chain from wherever it is.
+const ANYWHERE: &[(&str, &[&str])] = &[
+    ("a copy of the chain is read, and the answer is written here", &["resume", "check"]),
+    ("no store is needed", &["demo", "completions", "man", "config"]),
+];
+
+#[test]
+fn every_command_works_through_a_server_or_has_a_reason() {
+    let enjamb = Enjamb::new();
+    let help = enjamb.run(&["--help"]).done().out();
+    let listed = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
+    let is_command = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let listed = listed.take_while(|line| !line.is_empty()).filter(is_command);
+    let listed = listed.filter_map(|line| line.split_whitespace().next());
+    let remote = COMMANDS.iter().map(|(_, command)| *command);
+    let local = OF_THIS_MACHINE.iter().chain(ANYWHERE).flat_map(|(_, commands)| commands.iter().copied());
+    let known: BTreeSet<_> = remote.chain(local).filter_map(|command| command.split(' ').next()).collect();
+    let missing: Vec<_> = listed.filter(|command| !known.contains(command)).collect();
+    assert!(missing.is_empty(), "{missing:?} are neither operations nor listed with a reason");
+}
+
+#[test]
+fn what_is_of_this_machine_says_so() {
+    let enjamb = Enjamb::new();
+    let commands: &[&[&str]] = &[
+        &["import", "."],
+        &["watch", "--once"],
+        &["frames", "export"],
+        &["repair", "@"],
+        &["init"],
+        &["backup", "elsewhere"],
+        &["serve", "--listen", "127.0.0.1:0"],
+        &["mcp"],
+        &["token", "list"],
+    ];
+    for arguments in commands {
+        let mut command = enjamb.command(arguments);
+        command.env("ENJAMB_STORE", "http://127.0.0.1:1");
+        let refused = answer(command, b"").exits(2);
+        assert!(refused.err().contains("works on a store on this machine"), "{arguments:?}: {}", refused.err());
     }
 }
 

@@ -348,3 +348,33 @@ fn what_needs_the_store_itself_says_so_and_a_server_that_is_not_there_too() {
     let nobody = answer(command, b"").exits(7);
     assert!(nobody.err().starts_with("error: a valid token is needed"), "{}", nobody.err());
 }
+
+#[test]
+fn a_context_of_a_server_is_resumed_and_checked_here() {
+    let enjamb = Enjamb::with_store();
+    let envelope = |kind: &str, id: &str, parent: Value, message: Value| {
+        serde_json::json!({
+            "type": kind, "uuid": id, "parentUuid": parent, "sessionId": "5d1c", "cwd": "/", "isSidechain": false,
+            "userType": "external", "version": "2.0.0", "timestamp": "2026-01-01T00:00:01.000Z", "message": message,
+        })
+    };
+    let asked = serde_json::json!({"role": "user", "content": "cap retries"});
+    let said = serde_json::json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "done"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    });
+    let (first, second) = (envelope("user", "u1", Value::Null, asked), envelope("assistant", "a1", "u1".into(), said));
+    let lines = format!("{first}\n{second}\n");
+    let path = enjamb.file("5d1c.jsonl", lines);
+    enjamb.run(&["import", &path]).done();
+    let served = Served::begin(&enjamb);
+    for store in [served.url.clone(), served.unix()] {
+        let there = answer(served.command(&store, &["check", "@", "--json"]), b"").done();
+        assert_eq!(there.out(), enjamb.run(&["check", "@", "--json"]).out());
+        let resumed = answer(served.command(&store, &["resume", "@", "--json"]), b"").done().document();
+        let written = std::fs::read_to_string(resumed["path"].as_str().unwrap()).unwrap();
+        assert!(written.contains("cap retries") && resumed["tier"] == "native", "{resumed}");
+    }
+    let nobody = answer(served.command(&served.url, &["resume", "ctx-ffffffff"]), b"").exits(3);
+    assert!(nobody.err().contains("no commit ctx-ffffffff"), "{}", nobody.err());
+}

@@ -123,6 +123,9 @@ fn artifact(guest: &Guest, id: &str, uri: &str) -> Result<ResourceContents> {
     }
     Ok(match String::from_utf8(whole) {
         Ok(text) => ResourceContents::text(mask(&text), uri).with_mime_type("text/plain"),
-        Err(error) => ResourceContents::blob(STANDARD.encode(error.into_bytes()), uri),
+        Err(error) => {
+            let blob = ResourceContents::blob(STANDARD.encode(error.into_bytes()), uri);
+            blob.with_mime_type("application/octet-stream")
+        }
     })
 }

@@ -143,3 +143,43 @@ fn cursors_pins_and_tags_of_threads() {
     assert_eq!(home.get("/v1/threads")["threads"], json!([]));
     assert_eq!(home.get("/v1/threads?archived=true&tag=urgent")["threads"].as_array().unwrap().len(), 1);
 }
+
+/// A secret, made of parts so that no scanner takes this file for a leak.
+fn secret() -> String {
+    ["gh", "p_", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"].concat()
+}
+
+#[test]
+fn what_is_shown_has_no_secrets_and_what_is_asked_for_as_bytes_is_whole() {
+    let home = Home::new();
+    let id = commit(&home, &format!("use {}", secret()), None);
+    home.ask("PATCH", &format!("/v1/contexts/{id}")).json(&json!({"summary": secret()})).send().ok();
+    let thread = home.post("/v1/threads", json!({"title": secret()}))["thread_id"].as_str().unwrap().to_owned();
+    home.post(&format!("/v1/threads/{thread}/messages"), json!({"content": format!("key {}", secret())}));
+    let bundle = home.post("/v1/compile", json!({"thread": thread}))["bundle"].as_str().unwrap().to_owned();
+    let pack = home.post("/v1/packs", json!({"from": [id]}))["packs"][0]["hash"].as_str().unwrap().to_owned();
+    for path in [
+        format!("/v1/contexts/{id}"),
+        "/v1/contexts".to_owned(),
+        "/v1/threads".to_owned(),
+        "/v1/threads/search?q=key".to_owned(),
+        format!("/v1/streams/continuity/{thread}/frames"),
+        format!("/v1/bundles/{bundle}"),
+        format!("/v1/bundles/{bundle}/rendered?target=anthropic"),
+        format!("/v1/packs/{pack}?format=md"),
+        format!("/v1/contexts/{}", secret()),
+        format!("/threads/{thread}"),
+    ] {
+        let answer = home.ask("GET", &path).send();
+        assert!(!answer.text().contains(&secret()), "{path}: {}", answer.text());
+    }
+    let masked = home.ask("GET", &format!("/v1/streams/continuity/{thread}/frames")).send().text();
+    assert!(masked.contains("[redacted:github-token]"), "{masked}");
+    for path in [
+        format!("/v1/streams/continuity/{thread}/frames?raw=true"),
+        format!("/v1/contexts/{id}/materialized"),
+        format!("/v1/packs/{pack}"),
+    ] {
+        assert!(home.ask("GET", &path).send().text().contains(&secret()), "{path}: bytes are given as they are");
+    }
+}

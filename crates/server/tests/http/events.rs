@@ -208,3 +208,17 @@ fn followers_are_sent_away_when_the_server_ends() {
     follower.rest();
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
+
+#[test]
+fn followers_are_shown_no_secrets() {
+    let home = Home::new();
+    let secret = ["gh", "p_", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"].concat();
+    let append = |words: &str| drop(home.post("/v1/streams/note/n/frames", json!({"type": "x", "said": words})));
+    append(&format!("before {secret}"));
+    let mut follower = Follower::begin(&home, &home.ask("GET", "/v1/streams/note/n/events"));
+    follower.until("before");
+    append(&format!("after {secret}"));
+    append("the end");
+    let (text, _) = follower.until("the end");
+    assert!(!text.contains(&secret) && text.matches("[redacted:github-token]").count() == 2, "{text}");
+}

@@ -2,6 +2,7 @@
 
 mod access;
 mod artifacts;
+mod conformance;
 mod contexts;
 mod events;
 mod frames;

@@ -150,3 +150,35 @@ fn tools_ask_for_the_scope_of_their_operation() {
         ask(home.ask("POST", "/mcp").without("host").header("host", "evil.test"), "tools/list", json!({})).send();
     assert_eq!(foreign.status, 403);
 }
+
+#[test]
+fn an_agent_is_shown_no_secrets_and_finds_itself() {
+    let home = Home::new();
+    let secret = ["gh", "p_", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"].concat();
+    let words = format!("{}\n", json!({"role": "user", "content": format!("use {secret}")}));
+    let made = tool(&home, "context_checkpoint", json!({"content": words, "session_id": "s1", "principal": "user"}));
+    let id = made["commits"][0]["id"].as_str().unwrap().to_owned();
+    let artifact = made["commits"][0]["artifact"].as_str().unwrap().to_owned();
+    let read = tool(&home, "context_materialize", json!({"context": id}))["text"].clone();
+    let resource = |uri: String| call(&home, "resources/read", json!({"uri": uri}))["result"].to_string();
+    let prompt = call(&home, "prompts/get", json!({"name": "continue_from", "arguments": {"context": id}}));
+    for shown in [
+        read.to_string(),
+        resource(format!("enjamb://context/{id}")),
+        resource(format!("enjamb://artifact/{artifact}")),
+        prompt["result"].to_string(),
+    ] {
+        assert!(!shown.contains(&secret) && shown.contains("[redacted:github-token]"), "{shown}");
+    }
+    assert_eq!(tool(&home, "context_current", json!({"session": ["s1"]}))["by"], "session");
+    assert_eq!(tool(&home, "context_current", json!({}))["id"], json!(id), "else it is who asks");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told_as_such() {
+    let home = Home::new();
+    let stored = home.ask("POST", "/v1/artifacts").raw("application/octet-stream", b"\xff\xfe\x00").send().ok();
+    let uri = format!("enjamb://artifact/{}", stored["id"].as_str().unwrap());
+    let read = call(&home, "resources/read", json!({"uri": uri}))["result"]["contents"][0].clone();
+    assert_eq!((&read["blob"], &read["mimeType"]), (&json!("//4A"), &json!("application/octet-stream")));
+}
