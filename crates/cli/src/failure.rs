@@ -19,6 +19,8 @@ pub enum Exit {
     Damaged,
     /// Some inputs were not taken; they were named.
     Partly,
+    /// Somebody else's program ended so.
+    Passed(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -28,6 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::No => 1,
             Exit::Damaged => 6,
             Exit::Partly => 10,
+            Exit::Passed(code) => code,
         })
     }
 }
@@ -42,8 +45,8 @@ pub enum Failure {
     },
     /// Our output could not be written.
     Output(std::io::Error),
-    /// A server said why not, as a problem document.
-    Remote(serde_json::Value),
+    /// An operation was refused, here or by a server, as a problem document.
+    Problem(serde_json::Value),
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -84,7 +87,7 @@ impl Failure {
         match self {
             Self::Service(error) => error.is_closed_output(),
             Self::Output(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
-            Self::Usage { .. } | Self::Remote(_) => false,
+            Self::Usage { .. } | Self::Problem(_) => false,
         }
     }
 
@@ -93,7 +96,7 @@ impl Failure {
             Self::Service(error) => wire::numbers(error.kind()).exit,
             Self::Usage { .. } => 2,
             Self::Output(_) => 8,
-            Self::Remote(problem) => problem["exit"].as_u64().and_then(|exit| exit.try_into().ok()).unwrap_or(70),
+            Self::Problem(problem) => problem["exit"].as_u64().and_then(|exit| exit.try_into().ok()).unwrap_or(70),
         }
     }
 
@@ -102,7 +105,7 @@ impl Failure {
             Self::Service(error) => error.to_string(),
             Self::Usage { message, .. } => message.clone(),
             Self::Output(error) => format!("cannot write the output: {error}"),
-            Self::Remote(problem) => problem["title"].as_str().unwrap_or_default().to_owned(),
+            Self::Problem(problem) => problem["title"].as_str().unwrap_or_default().to_owned(),
         }
     }
 
@@ -111,14 +114,14 @@ impl Failure {
             Self::Service(error) => error.help(),
             Self::Usage { help, .. } => help.clone(),
             Self::Output(_) => None,
-            Self::Remote(problem) => problem["help"].as_str().map(str::to_owned),
+            Self::Problem(problem) => problem["help"].as_str().map(str::to_owned),
         }
     }
 
     fn candidates(&self) -> Vec<String> {
         match self {
             Self::Service(ServiceError::Ambiguous { candidates, .. }) => candidates.clone(),
-            Self::Remote(problem) => {
+            Self::Problem(problem) => {
                 let listed = problem["candidates"].as_array().into_iter().flatten();
                 listed.filter_map(|one| one.as_str().map(str::to_owned)).collect()
             }
@@ -130,8 +133,8 @@ impl Failure {
         match self {
             Self::Service(error) => error.outcome(),
             Self::Usage { .. } | Self::Output(_) => Outcome::None,
-            Self::Remote(problem) if problem["outcome"] == "indeterminate" => Outcome::Indeterminate,
-            Self::Remote(_) => Outcome::None,
+            Self::Problem(problem) if problem["outcome"] == "indeterminate" => Outcome::Indeterminate,
+            Self::Problem(_) => Outcome::None,
         }
     }
 
@@ -153,7 +156,7 @@ impl Failure {
                 serde_json::json!({"code": "bad-request", "title": self.message(), "exit": 2, "help": help})
             }
             Self::Output(_) => serde_json::json!({"code": "output-error", "title": self.message(), "exit": 8}),
-            Self::Remote(problem) => problem.clone(),
+            Self::Problem(problem) => problem.clone(),
         };
         problem["schema"] = "enjamb.problem/1".into();
         problem

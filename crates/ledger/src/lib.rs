@@ -14,6 +14,7 @@ pub mod segment;
 mod segments;
 mod sqlite;
 mod timeline;
+mod turns;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};
 pub use timeline::Span;
+pub use turns::Turns;
 
 pub type Result<T> = std::result::Result<T, LedgerError>;
 

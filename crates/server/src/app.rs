@@ -8,13 +8,14 @@ use axum::http::header::AUTHORIZATION;
 use tokio::sync::{Semaphore, watch};
 
 use crate::auth::{Caller, Secret, Tokens, Via};
+use crate::follower::Pace;
 use crate::gate::Gate;
+use crate::keys::Keys;
 use crate::limit::{Bounds, Limiter};
 use crate::metrics::Metrics;
 use crate::problem::{Problem, Result};
 use crate::route::Route;
 use crate::space::Spaces;
-use crate::sse::Pace;
 
 /// Operations that run at once. Those that append wait for the disk together, so there may be many more than cores.
 const RUNNING_MAX: usize = 192;
@@ -54,6 +55,7 @@ pub struct App {
     pub owner: Secret,
     pub gate: Gate,
     pub limiter: Limiter,
+    pub keys: Keys,
     pub metrics: Arc<Metrics>,
     pub patience: Patience,
     pub pace: Pace,
@@ -69,6 +71,7 @@ impl App {
             owner,
             gate,
             limiter: Limiter::new(Bounds::default()),
+            keys: Keys::default(),
             metrics: Arc::default(),
             patience: Patience::default(),
             pace: Pace::default(),

@@ -3,8 +3,9 @@
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
+use enjamb_core::redact::mask;
 use enjamb_core::{StreamId, Timestamp};
-use enjamb_service::{Actor, ServiceError, Store};
+use enjamb_service::{Actor, Agent, ImportOptions, ServiceError, Store};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -20,9 +21,18 @@ pub struct Call {
     /// Parameters of the path, the query and a JSON body, in one object.
     pub params: Map<String, Value>,
     pub headers: CallHeaders,
+    /// The agent that started this program, if one did.
+    pub agent: Option<Arc<Surroundings>>,
     /// What the server has counted so far.
     pub metrics: Arc<Metrics>,
     body: Mutex<Option<Box<dyn Read + Send>>>,
+}
+
+/// Who an agent is that started this program, and how what it writes is taken in.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    pub agent: Agent,
+    pub options: ImportOptions,
 }
 
 /// The headers that operations look at.
@@ -43,7 +53,7 @@ pub struct CallHeaders {
 impl Call {
     pub fn new(space: Arc<Space>, caller: Caller, params: Map<String, Value>) -> Self {
         let (headers, metrics) = (CallHeaders::default(), Arc::default());
-        Self { space, caller, params, headers, metrics, body: Mutex::new(None) }
+        Self { space, caller, params, headers, agent: None, metrics, body: Mutex::new(None) }
     }
 
     #[must_use]
@@ -73,6 +83,15 @@ impl Call {
         };
         let (actor, origin) = (or(actor, &self.headers.actor), or(origin, &self.headers.origin));
         self.caller.actor(actor.as_deref(), origin.as_deref())
+    }
+
+    /// A token that is bound to a principal commits for it and for those below it, and for nobody else.
+    pub fn check_principal(&self, asked: &str) -> Result<()> {
+        let Some(own) = &self.caller.principal else { return Ok(()) };
+        if asked.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return Ok(());
+        }
+        Err(Problem::new(403, "principal-not-allowed", format!("this token commits for {own} alone")))
     }
 
     pub fn thread(&self, text: &str) -> Result<StreamId> {
@@ -110,8 +129,17 @@ pub enum ReplyBody {
 }
 
 impl Reply {
-    /// An answer as a JSON document.
+    /// An answer as a JSON document. It is there to be looked at, so secrets in it are replaced by their kind.
     pub fn json(status: u16, value: &impl Serialize) -> Self {
+        let raw = Self::raw_json(status, value);
+        match raw.body {
+            ReplyBody::Json(json) => Self { body: ReplyBody::Json(mask(&json).into_owned()), ..raw },
+            _ => raw,
+        }
+    }
+
+    /// An answer as a JSON document that holds what is stored, byte for byte, because that was asked for.
+    pub fn raw_json(status: u16, value: &impl Serialize) -> Self {
         let json = serde_json::to_string(value).expect("answers are made of texts, numbers and lists");
         Self { status, headers: Vec::new(), body: ReplyBody::Json(json) }
     }

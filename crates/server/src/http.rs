@@ -23,11 +23,14 @@ use crate::audit::Entry;
 use crate::auth::Caller;
 use crate::body::{PIECES, Reading, Receiving, pass_on};
 use crate::call::{Call, CallHeaders, Reply, ReplyBody, Source};
+use crate::follower::{Allowed, Follower};
+use crate::keys::Claimed;
 use crate::limit::{Held, Slot};
+use crate::listen::Aside;
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Takes};
 use crate::space::Space;
-use crate::sse::{Follow, Follower};
+use crate::sse::Follow;
 use crate::{docs, input, mcp, ops};
 
 /// Bytes of a request's address, and of its headers.
@@ -170,11 +173,15 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     add(&mut params, query)?;
     let slot = slot(app, &caller, route)?;
     let headers = call_headers(&parts.headers)?;
-    if headers.idempotency_key.is_some() && route.writes() && !takes_key(route) {
-        let title = format!("{} takes no Idempotency-Key", route.operation);
-        return Err(Problem::new(422, "idempotency-unsupported", title));
-    }
     let reader = take_body(app, route, body, &parts.headers, &mut params).await?;
+    let claim = match claim(app, route, &caller, &parts, &params, &headers)? {
+        Some(Claimed::Before(reply)) => {
+            let space = app.spaces.main().clone();
+            return answer(app, space, &caller, reply, slot, false).await;
+        }
+        Some(Claimed::Now(claim)) => Some(claim),
+        None => None,
+    };
     let space = space_of(app, &caller).await?;
     let mut call = Call::new(space.clone(), caller.clone(), params);
     (call.headers, call.metrics) = (headers, app.metrics.clone());
@@ -184,13 +191,35 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     };
     let entry = entry(&caller, route, &parts, request_id);
     let reply = run(app, served.clone(), call, entry).await?;
+    if let Some(claim) = claim {
+        claim.answered(&reply);
+    }
     let is_head = parts.method == HttpMethod::HEAD;
     answer(app, space, &caller, reply, slot, is_head).await
 }
 
-/// Operations whose records carry the key, so that it holds across restarts.
-fn takes_key(route: &Route) -> bool {
-    matches!(route.operation, "append" | "append_any" | "post" | "seed_post")
+/// Claims the key that a write came with, unless the log itself keeps it, or the bytes sent are their own key.
+fn claim(
+    app: &App,
+    route: &Route,
+    caller: &Caller,
+    parts: &Parts,
+    params: &Map<String, Value>,
+    headers: &CallHeaders,
+) -> Result<Option<Claimed>> {
+    let Some(key) = headers.idempotency_key.as_deref() else { return Ok(None) };
+    if !route.writes() || route.keeps_key() || route.takes == Takes::Bytes {
+        return Ok(None);
+    }
+    let mut hasher = blake3::Hasher::new();
+    let params = Value::Object(params.clone()).to_string();
+    let texts = [parts.method.as_str(), parts.uri.path(), &params];
+    let conditions = [&headers.if_match, &headers.if_none_match, &headers.actor, &headers.origin];
+    for text in texts.into_iter().chain(conditions.map(|text| text.as_deref().unwrap_or_default())) {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    let who = caller.token_id().unwrap_or_default();
+    app.keys.claim(who, key, hasher.finalize()).map(Some)
 }
 
 async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
@@ -400,6 +429,7 @@ async fn answer(
     is_head: bool,
 ) -> Result<Response> {
     let Reply { status, headers, body } = reply;
+    let mut follower = None;
     let (kind, length, body) = match body {
         ReplyBody::Nothing => (None, None, Body::empty()),
         ReplyBody::Json(json) => (Some("application/json"), None, Body::from(json)),
@@ -407,7 +437,10 @@ async fn answer(
         ReplyBody::Bytes { len, .. } if is_head => (Some("application/octet-stream"), len, Body::empty()),
         ReplyBody::Bytes { len, source } => (Some("application/octet-stream"), len, stream(app, source).await?),
         ReplyBody::Events(_) if is_head => (Some("text/event-stream"), None, Body::empty()),
-        ReplyBody::Events(follow) => (Some("text/event-stream"), None, follow_on(app, space, caller, follow, slot)),
+        ReplyBody::Events(follow) => {
+            follower = Some(follow_on(app, space, caller, follow, slot));
+            (Some("text/event-stream"), None, Body::empty())
+        }
     };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -425,6 +458,11 @@ async fn answer(
     }
     if kind == Some("text/event-stream") {
         own.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        // The events end when the connection does.
+        own.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    if let Some(follower) = follower {
+        response.extensions_mut().insert(Aside::of(follower));
     }
     Ok(response)
 }
@@ -458,19 +496,13 @@ async fn stream(app: &Arc<App>, source: Source) -> Result<Body> {
     }
 }
 
-fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Body {
-    // One piece waits at most: whatever does not fit is in the log.
-    let (out, receiver) = mpsc::channel(1);
-    let token = caller.token_id().map(str::to_owned);
+fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Follower {
     let tokens = app.clone();
-    let allowed = Box::new(move || token.as_ref().is_none_or(|token| tokens.tokens.is_live(token, now_ms())));
-    let (pace, ending) = (app.pace, app.ending.clone());
-    let follower = Follower { space, follow, pace, out, allowed, ending };
-    tokio::spawn(async move {
-        follower.run().await;
-        drop(slot);
-    });
-    Body::new(Receiving::new(None, receiver))
+    let allowed = caller
+        .token_id()
+        .map(str::to_owned)
+        .map(|token| -> Allowed { Box::new(move || tokens.tokens.is_live(&token, now_ms())) });
+    Follower { space, follow, pace: app.pace, allowed, ending: app.ending.clone(), slot }
 }
 
 fn answer_problem(problem: &Problem, instance: Option<&str>) -> Response {

@@ -3,57 +3,65 @@
 //! The hub reads each new frame once and hands it to everybody who listens, through a ring of fixed size. Whoever does not
 //! keep up is told so, and reads the log by themselves. While nobody listens, nothing is read.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use enjamb_core::{RawFrame, StreamId};
-use enjamb_ledger::{FrameRecord, Ledger};
+use enjamb_ledger::Ledger;
 use enjamb_service::Store;
 use tokio::sync::broadcast;
 
-use crate::sse;
+use crate::sse::{Filter, Live, Piece};
 
 /// How long the hub sleeps when nobody of this process appends: other processes do not wake it.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The least time between two looks, so that many small appends wake each follower once.
-const GATHER: Duration = Duration::from_millis(1);
+/// The least time between two looks, so that many small appends wake each follower once: so much for each follower,
+/// since that is about what telling one of them costs, and at least and at most this.
+const GATHER_EACH: Duration = Duration::from_micros(20);
+const GATHER_MIN: Duration = Duration::from_millis(1);
+const GATHER_MAX: Duration = Duration::from_millis(50);
 /// Frames, and their bytes, that go to followers in one piece.
 const BATCH_FRAMES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 128 << 10;
-/// Pieces that the ring holds.
+/// Batches that the ring holds.
 const RING: usize = 64;
+/// Filters for which a batch keeps what it is to them. The others make it for themselves: memory is bounded.
+const SHARED_MAX: usize = 8;
 
-/// A frame on its way to followers.
-#[derive(Clone, Debug)]
-pub struct Live {
-    /// The number of its record in the log.
-    pub number: u64,
-    pub stream: StreamId,
-    pub seq: u64,
-    pub kind: String,
-    pub json: Bytes,
-    /// The event that followers of its stream are sent.
-    pub event: Bytes,
+/// Frames on their way to followers.
+#[derive(Debug, Default)]
+pub struct Batch {
+    frames: Vec<Live>,
+    shared: Mutex<HashMap<Filter, Piece>>,
 }
 
-impl Live {
-    pub fn of(number: u64, frame: &FrameRecord) -> Self {
-        let kind = RawFrame::parse(frame.json.clone()).map(|raw| raw.type_name().to_owned()).unwrap_or_default();
-        let event = Bytes::from(sse::event(&frame.seq.to_string(), &kind, &frame.json));
-        let json = Bytes::copy_from_slice(&frame.json);
-        Self { number, stream: frame.stream.clone(), seq: frame.seq, kind, json, event }
+impl Batch {
+    pub fn new(frames: Vec<Live>) -> Self {
+        Self { frames, shared: Mutex::default() }
+    }
+
+    /// What a follower is to be sent of it, who has everything before a place. It is made once for all who want the same.
+    pub fn piece(&self, filter: &Filter, next: u64) -> Piece {
+        let mut shared = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = shared.get(filter).cloned();
+        let piece = known.unwrap_or_else(|| {
+            let piece = filter.cut(&self.frames, 0);
+            if shared.len() < SHARED_MAX {
+                shared.insert(filter.clone(), piece.clone());
+            }
+            piece
+        });
+        drop(shared);
+        if piece.first.is_none_or(|first| first >= next) { piece } else { filter.cut(&self.frames, next) }
     }
 }
-
-pub type Batch = Arc<Vec<Live>>;
 
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
 
 struct Inner {
     store: Arc<Store>,
-    sender: broadcast::Sender<Batch>,
+    sender: broadcast::Sender<Arc<Batch>>,
     state: Mutex<State>,
     woken: Condvar,
 }
@@ -74,7 +82,7 @@ impl Hub {
     }
 
     /// Listens to everything that is appended from now on. Blocks a little.
-    pub fn listen(&self) -> enjamb_service::Result<broadcast::Receiver<Batch>> {
+    pub fn listen(&self) -> enjamb_service::Result<broadcast::Receiver<Arc<Batch>>> {
         let mut state = self.0.lock();
         let receiver = self.0.sender.subscribe();
         if !state.running && !state.ended {
@@ -122,7 +130,7 @@ impl Inner {
                     std::thread::sleep(PAUSE);
                 }
             }
-            std::thread::sleep(GATHER);
+            std::thread::sleep(gather(self.sender.receiver_count()));
         }
     }
 
@@ -157,8 +165,12 @@ impl Inner {
             // Records after `end` may have come in the meantime; those told are not told again.
             told = told.max(last.number);
             // An error says that nobody listens, which is found out at the next look.
-            let _ = self.sender.send(Arc::new(batch));
+            let _ = self.sender.send(Arc::new(Batch::new(batch)));
         }
         Ok(told)
     }
+}
+
+fn gather(followers: usize) -> Duration {
+    GATHER_EACH.saturating_mul(followers.try_into().unwrap_or(u32::MAX)).clamp(GATHER_MIN, GATHER_MAX)
 }

@@ -1,27 +1,35 @@
 //! Sockets: where the server listens, who is let in by them, and how it ends.
 
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::header::CONTENT_LENGTH;
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 use crate::app::Peer;
+use crate::follower::Follower;
 use crate::impatient::Impatient;
 
 /// Connections that are open at once.
@@ -137,13 +145,13 @@ fn tls_config(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, ListenError
 }
 
 /// Serves until told to end, then lets what goes on come to its end.
-pub async fn serve(bound: Bound, router: Router, ending: watch::Receiver<bool>) -> io::Result<()> {
+pub async fn serve(bound: Bound, router: Router, ending: watch::Receiver<bool>, aside: Handle) -> io::Result<()> {
     bound.tcp.set_nonblocking(true)?;
     bound.unix.set_nonblocking(true)?;
     let (tcp, unix) = (TcpListener::from_std(bound.tcp)?, UnixListener::from_std(bound.unix)?);
     let (open, mut all_closed) = mpsc::channel::<()>(1);
     let connections =
-        Connections { router, ending: ending.clone(), slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)), open };
+        Connections { router, ending: ending.clone(), slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)), open, aside };
     let by_tcp = tokio::spawn(accept_tcp(tcp, bound.tls.map(TlsAcceptor::from), connections.clone()));
     let by_unix = tokio::spawn(accept_unix(unix, bound.owner, connections));
     let mut end = ending;
@@ -167,6 +175,46 @@ struct Connections {
     ending: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
     open: mpsc::Sender<()>,
+    aside: Handle,
+}
+
+/// Goes with an answer that is to be followed by events: the connection is taken from HTTP and served aside, where it
+/// holds up nobody and needs no buffers.
+#[derive(Clone)]
+pub struct Aside(Arc<Mutex<Option<Follower>>>);
+
+impl Aside {
+    pub fn of(follower: Follower) -> Self {
+        Self(Arc::new(Mutex::new(Some(follower))))
+    }
+
+    fn take(&self) -> Option<Follower> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+}
+
+/// Where an answer waits that goes aside: its head, and who follows.
+type Parting = Arc<Mutex<Option<(Vec<u8>, Follower)>>>;
+
+/// Answers a request. An answer that goes aside is left in its place, and this never returns.
+async fn answer(mut router: Router, request: Request, parting: Parting) -> Result<Response, Infallible> {
+    let response = Service::call(&mut router, request).await?;
+    let Some(follower) = response.extensions().get::<Aside>().and_then(Aside::take) else { return Ok(response) };
+    *parting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some((head(&response), follower));
+    std::future::pending().await
+}
+
+/// An answer as it begins on the wire. It has no length: it ends with the connection.
+fn head(response: &Response) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {}\r\n", response.status()).into_bytes();
+    for (name, value) in response.headers().iter().filter(|(name, _)| *name != CONTENT_LENGTH) {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
 }
 
 async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, connections: Connections) {
@@ -183,12 +231,11 @@ async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, connections
         let _ = stream.set_nodelay(true);
         let (connections, tls) = (connections.clone(), tls.clone());
         tokio::spawn(async move {
-            let _slot = slot;
             match tls {
-                None => connections.run(stream, Peer::Network).await,
+                None => connections.run(stream, Peer::Network, slot).await,
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await {
-                        connections.run(stream, Peer::Network).await;
+                        connections.run(stream, Peer::Network, slot).await;
                     }
                 }
             }
@@ -213,10 +260,7 @@ async fn accept_unix(listener: UnixListener, owner: u32, connections: Connection
             continue;
         }
         let connections = connections.clone();
-        tokio::spawn(async move {
-            let _slot = slot;
-            connections.run(stream, Peer::Owner).await;
-        });
+        tokio::spawn(connections.run(stream, Peer::Owner, slot));
     }
 }
 
@@ -227,25 +271,46 @@ async fn give_way(error: &io::Error) {
 }
 
 impl Connections {
-    async fn run(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
-        let Self { router, mut ending, open, .. } = self;
-        let _open = open;
+    async fn run<S>(self, stream: S, peer: Peer, slot: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self { router, mut ending, open, aside, .. } = self;
+        let held = (slot, open);
+        let parting = Parting::default();
+        let left = parting.clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
-            let mut router = router.clone();
-            async move { Service::call(&mut router, request).await }
+            answer(router.clone(), request, left.clone())
         });
         let io = TokioIo::new(Impatient::new(stream, WRITE_WITHIN));
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(BUFFER);
-        let connection = http.serve_connection(io, service);
-        tokio::pin!(connection);
-        tokio::select! {
+        let mut connection = http.serve_connection(io, service);
+        let goes_aside = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
             // Broken connections are the other side's business.
-            _ = connection.as_mut() => return,
-            _ = ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending => match parting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+                Some(parted) => Poll::Ready(Some(parted)),
+                None => Poll::Pending,
+            },
+        });
+        let (parted, is_end) = tokio::select! {
+            parted = goes_aside => (parted, false),
+            _ = ending.wait_for(|ending| *ending) => (None, true),
+        };
+        if is_end {
+            Pin::new(&mut connection).graceful_shutdown();
+            let _ = connection.await;
+            return;
         }
-        let _ = connection.await;
+        if let Some((head, follower)) = parted {
+            let stream = connection.into_parts().io.into_inner();
+            aside.spawn(async move {
+                let _held = held;
+                follower.serve(stream, head).await;
+            });
+        }
     }
 }

@@ -30,7 +30,7 @@ pub fn document() -> Value {
     }
     let mut components: Map<String, Value> = schemas.take_definitions(true).into_iter().collect();
     components.insert("Problem".into(), problem());
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "enjamb", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT,
@@ -43,7 +43,30 @@ pub fn document() -> Value {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
-    })
+    });
+    spell_out(&mut document);
+    document
+}
+
+/// A schema that allows anything may be written `true` or `{}`. Many programs that read such documents know the second
+/// alone.
+fn spell_out(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match (name.as_str(), &mut *member) {
+                    ("schema" | "items", Value::Bool(true)) => *member = json!({}),
+                    ("properties", Value::Object(schemas)) => {
+                        schemas.values_mut().filter(|schema| **schema == json!(true)).for_each(|any| *any = json!({}));
+                    }
+                    _ => {}
+                }
+                spell_out(member);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell_out),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
@@ -96,15 +119,15 @@ fn headers(route: &Route) -> Vec<Value> {
     };
     let mut all = Vec::new();
     match route.operation {
-        "append" | "append_any" | "post" => {
-            all.push(header("Idempotency-Key", "A retry with the same key gives the first answer again"));
-        }
         "tag" | "untag" | "move_ref" | "delete_ref" | "fork" => {
             all.push(header("If-Match", "What the name has to stand for"));
             all.push(header("If-None-Match", "`*`: the name has to be new"));
         }
         "get" | "materialize" => all.push(header("Range", "One range of bytes")),
         _ => {}
+    }
+    if route.writes() {
+        all.push(header("Idempotency-Key", "A retry with the same key gives the first answer again"));
     }
     if matches!(route.operation, "append" | "append_any") {
         all.push(header("If-Match", "The seq that the first frame has to get"));

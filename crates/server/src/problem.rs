@@ -1,5 +1,6 @@
 //! What a request may be answered instead of a result, as a problem document.
 
+use enjamb_core::redact::mask;
 use enjamb_service::ServiceError;
 use serde_json::{Value, json};
 
@@ -70,6 +71,8 @@ impl Problem {
     /// The document, with the path that was asked for.
     pub fn document(&self, instance: Option<&str>) -> Value {
         let mut document = self.document.clone();
+        // What was asked for is said again, and may hold a secret.
+        document["title"] = mask(self.title()).into();
         if let Some(instance) = instance {
             document["instance"] = instance.into();
         }

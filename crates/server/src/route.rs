@@ -233,6 +233,11 @@ impl Route {
         self.method != Method::Get
     }
 
+    /// Whether the key of a request is kept in the log with what it wrote, so that it holds across restarts.
+    pub fn keeps_key(&self) -> bool {
+        matches!(self.operation, "append" | "append_any" | "post" | "seed_post")
+    }
+
     /// The parameters that have to be given.
     pub fn required(&self) -> Vec<String> {
         let schema = self.input(&mut SchemaGenerator::default()).to_value();

@@ -10,15 +10,18 @@ use tokio::sync::watch;
 
 use crate::app::{App, Patience};
 use crate::auth::{TokenError, Tokens};
+use crate::follower::Pace;
 use crate::gate::Gate;
 use crate::http;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, TlsFiles};
 use crate::space::{Space, Spaces};
-use crate::sse::Pace;
 
-/// Threads that wait for disks on behalf of requests.
+/// Threads that wait for disks on behalf of requests, and of followers.
 const BLOCKING_MAX: usize = 512;
+const REPLAYING_MAX: usize = 32;
+#[cfg(target_os = "linux")]
+const ASIDE_NICE: i32 = 5;
 
 /// How to serve a store.
 #[derive(Clone, Debug)]
@@ -75,6 +78,8 @@ pub struct Served {
 /// A server that is ready to be run.
 pub struct Server {
     runtime: Runtime,
+    /// Where followers are served: there are many of them, and requests are not to wait for them.
+    aside: Runtime,
     app: Arc<App>,
     bound: Bound,
     end: watch::Sender<bool>,
@@ -103,7 +108,14 @@ impl Server {
             .max_blocking_threads(BLOCKING_MAX)
             .build()
             .map_err(ServeError::Start)?;
-        Ok(Self { runtime, app: Arc::new(app), bound, end })
+        let aside = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(1)
+            .max_blocking_threads(REPLAYING_MAX)
+            .on_thread_start(give_way)
+            .build()
+            .map_err(ServeError::Start)?;
+        Ok(Self { runtime, aside, app: Arc::new(app), bound, end })
     }
 
     pub fn served(&self) -> Served {
@@ -123,14 +135,15 @@ impl Server {
     }
 
     fn serve(self) -> Result<(), ServeError> {
-        let Self { runtime, app, bound, end } = self;
+        let Self { runtime, aside, app, bound, end } = self;
         let router = http::router(&app);
-        let served = runtime.block_on(listen::serve(bound, router, app.ending.clone()));
+        let served = runtime.block_on(listen::serve(bound, router, app.ending.clone(), aside.handle().clone()));
         drop(end);
         for space in app.spaces.all() {
             space.hub.end();
             space.audit.finish();
         }
+        aside.shutdown_timeout(std::time::Duration::from_secs(1));
         runtime.shutdown_timeout(std::time::Duration::from_secs(5));
         served.map_err(ServeError::Start)
     }
@@ -143,8 +156,8 @@ impl Server {
 }
 
 /// Serves a store over stdin and stdout by the Model Context Protocol, to the program that started us.
-pub fn serve_mcp(store: enjamb_service::Store) -> Result<(), ServeError> {
-    crate::mcp::serve_stdio(Space::new(Arc::new(store)))
+pub fn serve_mcp(store: enjamb_service::Store, by: crate::call::Surroundings) -> Result<(), ServeError> {
+    crate::mcp::serve_stdio(Space::new(Arc::new(store)), by)
 }
 
 /// A server on a thread of this process. It ends when this is dropped.
@@ -161,6 +174,14 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Lets threads that serve requests go first. On Linux a priority is a thread's; elsewhere it would be that of all.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, ASIDE_NICE) {
+        tracing::debug!(%error, "followers are served as eagerly as requests");
     }
 }
 

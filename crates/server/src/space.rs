@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
+use crate::pages::Pages;
 
 /// Where the stores of namespaces are, below the store's own directory.
 const DIR: &str = "namespaces";
@@ -21,6 +22,8 @@ pub struct Space {
     pub hub: Hub,
     pub audit: Audit,
     pub flights: Flights,
+    /// Pages of the log that followers have read.
+    pub pages: Pages,
     /// Followers that read the log at once.
     pub replays: Semaphore,
 }
@@ -31,7 +34,14 @@ const REPLAYS_MAX: usize = 16;
 impl Space {
     pub fn new(store: Arc<Store>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
-        Arc::new(Self { store, hub, audit, flights: Flights::default(), replays: Semaphore::new(REPLAYS_MAX) })
+        Arc::new(Self {
+            store,
+            hub,
+            audit,
+            flights: Flights::default(),
+            pages: Pages::default(),
+            replays: Semaphore::new(REPLAYS_MAX),
+        })
     }
 }
 

@@ -10,11 +10,14 @@ use enjamb_core::{CommitId, Timestamp};
 use enjamb_ledger::StoredCommit;
 
 use crate::import::path_text;
+use crate::wrap::ask_run;
 use crate::{Filter, ImportOptions, Place, Result, Runtime, ServiceError, Source, SourceFile, Store};
 
 /// Who asks, as far as its surroundings tell.
 #[derive(Clone, Debug)]
 pub struct Agent {
+    /// Where whoever started it answers which commit it is at.
+    pub run_socket: Option<PathBuf>,
     /// What it was told to call its context: any word for a commit.
     pub context: Option<String>,
     /// The sessions that its environment names. An agent that was started by another has both.
@@ -27,6 +30,7 @@ pub struct Agent {
 /// How it was told who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurrentBy {
+    Run,
     Context,
     Session,
     Directory,
@@ -35,6 +39,7 @@ pub enum CurrentBy {
 impl CurrentBy {
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Run => "run",
             Self::Context => "context",
             Self::Session => "session",
             Self::Directory => "directory",
@@ -67,13 +72,19 @@ impl Agent {
         let named = |(runtime, name): (Runtime, &str)| variable(name).map(|session| (runtime, session));
         let mut sessions: Vec<_> = SESSION_VARIABLES.into_iter().filter_map(named).collect();
         sessions.dedup();
-        Self { context: variable("ENJAMB_CONTEXT_ID"), sessions, cwd, places }
+        let run_socket = variable("ENJAMB_RUN_SOCKET").map(PathBuf::from);
+        Self { run_socket, context: variable("ENJAMB_CONTEXT_ID"), sessions, cwd, places }
     }
 }
 
 impl Store {
     /// The commit of the agent that asks. The end of its transcript is imported first.
     pub fn current(&self, agent: &Agent, options: &ImportOptions) -> Result<Current> {
+        if let Some(answer) = agent.run_socket.as_deref().and_then(ask_run) {
+            let name = "of this run: nothing of it is stored yet".to_owned();
+            let id = answer.ok_or(ServiceError::Unknown { what: "context", name })?;
+            return Ok(Current { id, by: CurrentBy::Run });
+        }
         if let Some(context) = &agent.context {
             return Ok(Current { id: self.revision(context)?, by: CurrentBy::Context });
         }
@@ -141,7 +152,7 @@ impl Store {
 }
 
 /// The transcripts of a session, told from the names of files.
-fn transcripts(places: &[Place], runtime: Runtime, session: &str) -> Vec<SourceFile> {
+pub(crate) fn transcripts(places: &[Place], runtime: Runtime, session: &str) -> Vec<SourceFile> {
     let is_its = |file: &SourceFile| {
         let stem = file.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         match runtime {
@@ -202,7 +213,7 @@ mod tests {
             let places = crate::known_places(self.home.path(), &|_| None);
             let agent = Agent::of(&variable, Some(cwd.into()), places);
             let (principal, by, bounds) = ("p".to_owned(), Actor::default(), ImportBounds::default());
-            self.store.current(&agent, &ImportOptions { principal, machine: None, by, bounds })
+            self.store.current(&agent, &ImportOptions { principal, machine: None, by, bounds, started: None })
         }
 
         fn tip(&self, path: &Path) -> CommitId {

@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ResumeError, TaskError, ThreadError, WorkspaceError};
+use crate::{ConfigError, ResumeError, TaskError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -44,6 +44,8 @@ pub enum ServiceError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -77,6 +79,7 @@ impl ServiceError {
             }
             Self::Thread(error) => error.kind(),
             Self::Resume(error) => error.kind(),
+            Self::Config(error) => error.kind(),
             Self::Workspace(error) => error.kind(),
             Self::Task(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
@@ -112,6 +115,7 @@ impl ServiceError {
             Self::NameMoved { .. } => "ref-moved",
             Self::Thread(error) => error.code(),
             Self::Resume(error) => error.code(),
+            Self::Config(error) => error.code(),
             Self::Workspace(error) => error.code(),
             Self::Task(error) => error.code(),
             Self::Format(_) => "malformed-delta",
@@ -159,6 +163,7 @@ impl ServiceError {
             Self::Unknown { what: "thread", .. } => Some("enjamb thread list".into()),
             Self::Thread(error) => error.help(),
             Self::Resume(error) => error.help(),
+            Self::Config(error) => error.help(),
             Self::Workspace(error) => error.help(),
             Self::Task(error) => error.help(),
             Self::Unknown { what: "task", .. } => Some("enjamb task list".into()),

@@ -11,6 +11,7 @@ mod checkpoint;
 mod commits;
 mod compact;
 mod compile;
+mod config;
 mod current;
 mod cursor;
 mod diff;
@@ -47,6 +48,7 @@ mod timeline;
 mod translate;
 mod watch;
 mod workspace;
+mod wrap;
 
 use std::path::Path;
 
@@ -70,6 +72,10 @@ pub use compact::{
     CutPoints, Growth, JobView, ManualCompact, SchedulePolicy, Scheduled, ThreadSummarizer, Writer,
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
+pub use config::{
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, Setting, SettingValue, Template,
+    Trust,
+};
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
 pub use diff::{Difference, Side};
@@ -80,7 +86,7 @@ pub use exchange::{Import, ImportProblem};
 pub use gc::{Candidate, GcPlan, GcRun};
 pub use import::{
     ImportBounds, ImportIssue, ImportOptions, ImportProgress, Imported, KnownPart, Place, Runtime, SourceFile,
-    SourceSecrets, SourceState, arrange, files_in, known_places,
+    SourceSecrets, SourceState, Started, arrange, files_in, known_places,
 };
 pub use link::{tags_of, tickets_of};
 pub use list::{Filter, Page, Source};
@@ -113,6 +119,7 @@ pub use workspace::{
     Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
     WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
 };
+pub use wrap::{Attendance, Wrap, Wrapped};
 
 pub use enjamb_ledger::Outcome;
 

@@ -6,7 +6,7 @@ use enjamb_core::CommitId;
 use enjamb_core::frame::{Body, ContextNoted};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewFrame, StoredCommit};
 
-use crate::{Actor, Result, ServiceError, Store};
+use crate::{Actor, Filter, Result, ServiceError, Source, Store};
 
 const PREFIX: &str = "ticket:";
 const TICKET_BYTES_MAX: usize = 200;
@@ -52,6 +52,13 @@ impl Store {
         })
     }
 
+    /// The last commit that was made for a ticket, or linked to it: what its agent understood.
+    pub fn understood(&self, ticket: &str) -> Result<StoredCommit> {
+        let filter = Filter { ticket: Some(ticket.to_owned()), ..Filter::default() };
+        let last = self.list(Source::Store, &filter, None, 1)?.commits.pop();
+        last.ok_or_else(|| ServiceError::Unknown { what: "commit", name: format!("of ticket {ticket}") })
+    }
+
     /// Takes a link away. The ticket that a commit was made for stays: commits do not change.
     pub fn unlink(&self, id: &CommitId, ticket: &str, by: &Actor) -> Result<StoredCommit> {
         let link = format!("{PREFIX}{ticket}");
@@ -95,7 +102,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Checkpoint, Content, Env, Filter, Note, Source};
+    use crate::{Checkpoint, Content, Env, Note};
     use enjamb_core::chain::CommitKind;
 
     fn commit(store: &Store, ticket: Option<&str>, text: &str) -> CommitId {

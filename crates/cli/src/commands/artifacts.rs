@@ -1,8 +1,8 @@
 //! `enjamb artifacts`
 
 use clap::Args;
-use enjamb_core::{IdKind, IdPrefix};
-use enjamb_service::ServiceError;
+use enjamb_core::limits;
+use enjamb_server::{Operations, view};
 use serde_json::json;
 
 use super::Context;
@@ -22,35 +22,37 @@ pub struct Artifacts {
 
 impl Artifacts {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let prefix = self.prefix.as_deref().map(|text| IdPrefix::parse(text, IdKind::Artifact)).transpose();
-        let mut found = store.artifacts(prefix.map_err(ServiceError::Id)?.as_ref(), self.limit.max(1))?;
-        found.truncate(self.limit);
+        let found = self.list(&context.operations()?)?;
         if context.ui.is_json() {
-            let rows: Vec<_> = found
-                .iter()
-                .map(|artifact| {
-                    json!({
-                        "id": artifact.id.to_string(), "bytes": artifact.len,
-                        "policy": artifact.policy.name(), "expires_ms": artifact.policy.expires_ms(),
-                        "tags": artifact.tags,
-                    })
-                })
-                .collect();
-            context.ui.json("artifacts", json!({"artifacts": rows}))?;
+            context.ui.json("artifacts", json!({"artifacts": found}))?;
             return Ok(Exit::Done);
         }
         let mut table = Table::new(&["id", "size", "policy", "tags"]);
         for artifact in &found {
-            let id = artifact.id.to_string();
+            let id = artifact.id.as_str();
             table.row([
-                Cell::new(&id[..20], &id),
-                Cell::new(bytes(artifact.len), artifact.len),
-                artifact.policy.name().into(),
+                Cell::new(id.get(..20).unwrap_or(id), id),
+                Cell::new(bytes(artifact.bytes), artifact.bytes),
+                artifact.policy.as_str().into(),
                 artifact.tags.join(" ").into(),
             ]);
         }
         context.ui.table(&table)?;
         Ok(Exit::Done)
+    }
+
+    fn list(&self, operations: &Operations) -> Result<Vec<view::Artifact>> {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let left = (self.limit - found.len()).clamp(1, limits::PAGE_ROWS_MAX);
+            let asked = json!({"prefix": self.prefix, "limit": left, "cursor": cursor});
+            let page: view::Artifacts = operations.call("artifacts", asked)?;
+            found.extend(page.artifacts);
+            cursor = page.next;
+            if cursor.is_none() || found.len() >= self.limit {
+                found.truncate(self.limit);
+                return Ok(found);
+            }
+        }
     }
 }

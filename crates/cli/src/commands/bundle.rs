@@ -2,9 +2,12 @@
 
 use clap::Subcommand;
 use enjamb_core::compile::{Bundle as Compiled, Item};
-use serde_json::{Value, json};
+use enjamb_server::view;
+use serde_json::json;
 
 use super::Context;
+use super::remote::unreadable;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::ui::Table;
 
@@ -21,14 +24,12 @@ pub enum Bundle {
 impl Bundle {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let Self::Show { bundle } = self;
-        let store = context.open()?;
-        let artifact = store.resolve_artifact(&bundle)?;
-        let bundle = store.bundle(&artifact)?;
+        let found: view::BundleDocument = context.operations()?.call("bundle", json!({"bundle": bundle}))?;
         if context.ui.is_json() {
-            let value: Value = serde_json::from_slice(&bundle.to_bytes()).unwrap_or(Value::Null);
-            context.ui.json("bundle", json!({"artifact": artifact.to_string(), "bundle": value}))?;
+            context.ui.json("bundle", as_json(&found))?;
             return Ok(Exit::Done);
         }
+        let bundle = Compiled::parse(found.bundle.to_string().as_bytes()).map_err(|_| unreadable("a bundle"))?;
         for (name, value) in rows(&bundle) {
             context.ui.answer(format!("{name:12}{value}"))?;
         }

@@ -3,11 +3,13 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args, ValueEnum};
 use enjamb_core::chain::CommitKind;
 use enjamb_core::{CommitId, Timestamp};
 use enjamb_server::view;
-use enjamb_service::{Checkpointed, Content, Reach, ServiceError, Snapshot, Store};
+use enjamb_service::{Content, Reach, ServiceError, Snapshot, Store};
 use serde_json::json;
 
 use super::Context;
@@ -101,7 +103,7 @@ impl Checkpoint {
         let store = context.open_or_create()?;
         if let Some(revision) = &self.snapshot {
             let made = store.snapshot(&self.snapshot_of(store.revision(revision)?))?;
-            return report(context, &[made]);
+            return report(context, &[view::Made::from(&made)]);
         }
         let content = self.content(&store)?;
         let request = self.request(&store, content)?;
@@ -119,7 +121,7 @@ impl Checkpoint {
             }
             Some(_) => return Err(Failure::usage("--before goes with --type compaction")),
         };
-        report(context, &made)
+        report(context, &made.iter().map(view::Made::from).collect::<Vec<_>>())
     }
 
     fn run_remote(self, context: &mut Context<'_>, remote: &Remote) -> Result<Exit> {
@@ -127,7 +129,10 @@ impl Checkpoint {
         if let Some(revision) = &self.snapshot {
             let stop = if self.stop == SnapshotStop::Root { "root" } else { "compaction" };
             let asked = json!({"context": revision, "stop": stop, "summary": self.summary, "created_at": at});
-            return report_remote(context, vec![remote.0.call("snapshot", asked)?]);
+            return report(context, &[remote.0.call("snapshot", asked)?]);
+        }
+        if self.before.is_some() && self.kind != Kind::Compaction {
+            return Err(Failure::usage("--before goes with --type compaction"));
         }
         // The delta goes ahead as an artifact: it may be of any size, and of bytes that are no text.
         let artifact = match &self.artifact {
@@ -137,21 +142,20 @@ impl Checkpoint {
                 remote.put(&mut bytes.as_slice(), None, None)?.id.to_string()
             }
         };
-        let before =
-            self.before.as_ref().map(read).transpose()?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let before = self.before.as_ref().map(read).transpose()?.map(|bytes| STANDARD.encode(bytes));
         let kind = match self.kind {
             Kind::Delta => CommitKind::Delta,
             Kind::Compaction => CommitKind::Compaction,
             Kind::Snapshot => CommitKind::Snapshot,
         };
         let asked = json!({
-            "artifact": artifact, "before": before, "format": self.format, "principal": self.principal,
+            "artifact": artifact, "before_base64": before, "format": self.format, "principal": self.principal,
             "parent": self.parent, "type": kind.as_str(), "checkpoint": self.trigger, "template": self.template,
             "machine": self.machine, "session_id": self.session, "ticket_id": self.ticket, "thread_id": self.thread,
             "summary": self.summary, "created_at": at,
         });
         let made: view::MadeAll = remote.0.call("checkpoint", asked)?;
-        report_remote(context, made.commits)
+        report(context, &made.commits)
     }
 
     fn snapshot_of(&self, of: CommitId) -> Snapshot {
@@ -204,41 +208,16 @@ fn read(path: &PathBuf) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn report_remote(context: &mut Context<'_>, made: Vec<view::Made>) -> Result<Exit> {
-    let bad = || Failure::usage("the server's answer names no commit");
-    let read = |made: view::Made| {
-        Some(Checkpointed {
-            id: made.id.parse().ok()?,
-            artifact: made.artifact.parse().ok()?,
-            messages: made.messages,
-            tokens: made.tokens.value,
-            token_method: made.tokens.method.unwrap_or_default(),
-            known: made.known,
-        })
-    };
-    report(context, &made.into_iter().map(|made| read(made).ok_or_else(bad)).collect::<Result<Vec<_>>>()?)
-}
-
-fn report(context: &mut Context<'_>, made: &[Checkpointed]) -> Result<Exit> {
+fn report(context: &mut Context<'_>, made: &[view::Made]) -> Result<Exit> {
     if context.ui.is_json() {
-        let row = |commit: &Checkpointed| {
-            json!({
-                "id": commit.id.to_string(), "artifact": commit.artifact.to_string(), "messages": commit.messages,
-                "tokens": {"value": commit.tokens, "method": commit.token_method}, "known": commit.known,
-            })
-        };
-        context.ui.json("checkpoint", json!({"commits": made.iter().map(row).collect::<Vec<_>>()}))?;
+        context.ui.json("checkpoint", json!({"commits": made}))?;
         return Ok(Exit::Done);
     }
     for commit in made {
-        let counted = format!(
-            "{}, {} tokens by {}",
-            plural(commit.messages, "message"),
-            count(commit.tokens),
-            commit.token_method
-        );
-        context.ui.note(&counted);
-        context.ui.answer(commit.id.to_string())?;
+        let (messages, tokens) = (plural(commit.messages, "message"), count(commit.tokens.value));
+        let method = commit.tokens.method.as_deref().unwrap_or("?");
+        context.ui.note(&format!("{messages}, {tokens} tokens by {method}"));
+        context.ui.answer(&commit.id)?;
     }
     Ok(Exit::Done)
 }

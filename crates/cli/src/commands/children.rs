@@ -1,7 +1,8 @@
 //! `enjamb children`
 
 use clap::Args;
-use enjamb_service::Page;
+use enjamb_server::view;
+use serde_json::json;
 
 use super::Context;
 use super::log::report;
@@ -20,12 +21,11 @@ pub struct Children {
 
 impl Children {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let children = store.children(&store.revision(&self.revision)?)?;
-        let commits = children.iter().take(self.limit).map(|id| Ok(store.show(id)?)).collect::<Result<_>>()?;
-        if children.len() > self.limit {
-            context.ui.note(&format!("{} of {} are shown: -n COUNT", self.limit, children.len()));
+        let asked = json!({"context": self.revision, "limit": self.limit});
+        let children: view::SomeContexts = context.operations()?.call("children", asked)?;
+        if children.more {
+            context.ui.note(&format!("there are more than {}: -n COUNT", self.limit));
         }
-        report(context, "children", &Page { commits, next: None })
+        report(context, "children", &view::Contexts { contexts: children.contexts, next: None })
     }
 }

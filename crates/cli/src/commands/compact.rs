@@ -4,18 +4,16 @@ use std::sync::{Arc, Mutex};
 
 use clap::{Args, Subcommand};
 use enjamb_core::compact::STRIDE_DEFAULT;
-use enjamb_core::{CommitId, StreamId};
+use enjamb_server::view;
 use enjamb_service::{
-    AutoCompact, ChainCompact, ChainSummary, Endpoint, Growth, ManualCompact, SchedulePolicy, ServiceError, Store,
-    ThreadSummarizer, Writer,
+    AutoCompact, ChainCompact, ChainSummary, Endpoint, Growth, SchedulePolicy, ThreadSummarizer, Writer,
 };
 use serde_json::json;
 
 use super::Context;
-use super::compact_view::{
-    auto_json, checkpoint_json, cut_json, cut_table, print_score, scheduled_json, status_json, status_rows,
-};
+use super::compact_view::{cut_table, print_loss, status_rows};
 use super::endpoint::EndpointArgs;
+use super::show::as_json;
 use super::thread::At;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
@@ -116,33 +114,28 @@ enum Verb {
     },
 }
 
-/// What a word on the command line names.
-pub enum Target {
-    Thread(StreamId),
-    Chain(CommitId),
-}
-
 impl Compact {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
         if let Some(verb) = self.verb {
-            return verb.run(context, &store);
+            return verb.run(context);
         }
         let Some(text) = self.target.as_deref() else {
             let help = Some("enjamb thread list    and enjamb log list what there is".into());
             return Err(Failure::Usage { message: "which thread or commit?".into(), help });
         };
-        match (target(&store, text)?, self.diff) {
-            (Target::Thread(thread), true) => {
-                let (checkpoint, score) = store.thread_loss(&thread)?;
-                print_score(context, &format!("{} of {}", checkpoint.checkpoint_id, thread.id), &score)
+        let operations = context.operations()?;
+        let named: view::Named = operations.call("find", json!({"name": text}))?;
+        match (named.thread_id, named.context) {
+            (Some(thread), _) if self.diff => {
+                let loss: view::Loss = operations.call("thread_loss", json!({"thread": thread}))?;
+                print_loss(context, &view::Loss { of: format!("{} of {thread}", loss.of), ..loss })
             }
-            (Target::Thread(thread), false) => self.thread(context, &store, &thread),
-            (Target::Chain(id), diff) => self.chain(context, &store, &id, diff),
+            (Some(thread), _) => self.thread(context, &thread),
+            (None, commit) => self.chain(context, &commit.unwrap_or_default()),
         }
     }
 
-    /// Who writes the summary, where no rule is to.
+    /// Who writes the summary, where no rule is to. Such a one works here, so the store has to be here too.
     fn writer(&self) -> Result<Option<Writer>> {
         match (&self.cmd, self.endpoint.options()) {
             (Some(_), Some(_)) => Err(Failure::usage("a program or an endpoint writes the summary: leave one out")),
@@ -152,137 +145,115 @@ impl Compact {
         }
     }
 
-    fn thread(&self, context: &mut Context<'_>, store: &Store, thread: &StreamId) -> Result<Exit> {
-        let request = AutoCompact {
-            stride: self.stride,
-            new_max: self.max_new,
-            dry_run: self.dry_run,
-            summarizer: self.writer()?.map_or(ThreadSummarizer::Rule, ThreadSummarizer::Written),
-            growth: Growth::Refused,
+    fn thread(&self, context: &mut Context<'_>, thread: &str) -> Result<Exit> {
+        let done = match self.writer()? {
+            Some(writer) => {
+                let summarizer = ThreadSummarizer::Written(writer);
+                let request = job(self.stride, self.max_new, self.dry_run, summarizer);
+                let store = context.open()?;
+                let done = store.compact_auto(&store.resolve_thread(thread)?, &request, &context.actor())?;
+                view::Compacted::of(thread, &done)
+            }
+            None => {
+                let asked = json!({
+                    "thread": thread, "stride_messages": self.stride, "max_new_checkpoints": self.max_new,
+                    "dry_run": self.dry_run,
+                });
+                context.operations()?.call("compact_auto", asked)?
+            }
         };
-        let done = store.compact_auto(thread, &request, &context.actor())?;
-        if context.ui.is_json() {
-            context.ui.json("compact", auto_json(thread, &done))?;
-        } else {
-            for created in &done.created {
-                context.ui.answer(format!(
-                    "{}\t{}\tart-{}",
-                    created.checkpoint_id, created.to_seq, created.summary_artifact_id
-                ))?;
-            }
-            if let Some(error) = &done.error {
-                context.ui.note(&format!("job {} failed: {error}", done.job_id.as_deref().unwrap_or_default()));
-            } else if done.created.is_empty() {
-                context.ui.note(&format!("nothing to do: {} planned", done.planned.len()));
-            }
-        }
-        Ok(if done.error.is_some() { Exit::Partly } else { Exit::Done })
+        report(context, &done)
     }
 
-    fn chain(&self, context: &mut Context<'_>, store: &Store, id: &CommitId, diff: bool) -> Result<Exit> {
-        let commit = store.show(id)?;
-        if diff && commit.link.kind == enjamb_core::chain::CommitKind::Compaction {
-            let score = store.chain_loss(id)?;
-            return print_score(context, &id.to_string(), &score);
+    fn chain(&self, context: &mut Context<'_>, id: &str) -> Result<Exit> {
+        let commit: view::Context = context.operations()?.call("show", json!({"context": id}))?;
+        if self.diff && commit.kind == "compaction" {
+            return print_loss(context, &context.operations()?.call("chain_loss", json!({"context": id}))?);
         }
-        let summary = match &self.summary {
-            Some(words) => ChainSummary::Words(words.clone()),
-            None => self.writer()?.map_or(ChainSummary::Rule, ChainSummary::Written),
-        };
-        let request = ChainCompact { keep_turns: self.keep, summary, dry_run: self.dry_run || diff };
-        let done = store.compact_chain(id, &request)?;
-        if diff {
-            return print_score(context, &format!("{id}, if it were compacted"), &done.score);
+        let done = self.compacted(context, id)?;
+        if self.diff {
+            return print_loss(context, &view::Loss { of: format!("{id}, if it were compacted"), ..done.loss });
         }
-        let commit = done.commit.as_ref().map(|commit| commit.id.to_string());
+        let commit = done.commit.as_ref().map(|commit| commit.id.clone());
         if context.ui.is_json() {
             let value = json!({
-                "commit": commit, "parent": id.to_string(), "tokens_before": done.tokens_before,
-                "tokens_after": done.tokens_after, "pinned": done.pinned, "score": done.score.percent,
+                "commit": commit, "parent": id, "tokens_before": done.tokens_before,
+                "tokens_after": done.tokens_after, "pinned": done.pinned, "score": done.score,
                 "summary": done.summary,
             });
             context.ui.json("compact_chain", value)?;
         } else {
             let (before, after) = (count(done.tokens_before), count(done.tokens_after));
-            context
-                .ui
-                .line(format!("{before} tokens become {after}; {} % of the facts are kept", done.score.percent))?;
+            context.ui.line(format!("{before} tokens become {after}; {} % of the facts are kept", done.score))?;
             context.ui.answer(commit.unwrap_or_else(|| "nothing was written".into()))?;
         }
         Ok(Exit::Done)
     }
+
+    fn compacted(&self, context: &Context<'_>, id: &str) -> Result<view::CompactedChain> {
+        let dry_run = self.dry_run || self.diff;
+        let writer = if self.summary.is_some() { None } else { self.writer()? };
+        let Some(writer) = writer else {
+            let asked = json!({"context": id, "keep_turns": self.keep, "summary": self.summary, "dry_run": dry_run});
+            return Ok(context.operations()?.call("compact_chain", asked)?);
+        };
+        let store = context.open()?;
+        let request = ChainCompact { keep_turns: self.keep, summary: ChainSummary::Written(writer), dry_run };
+        Ok(view::CompactedChain::from(&store.compact_chain(&store.revision(id)?, &request)?))
+    }
 }
 
-/// A thread by its id, else a commit by its words.
-pub fn target(store: &Store, text: &str) -> Result<Target> {
-    if text.starts_with("ctx-") || text.starts_with('@') {
-        return Ok(Target::Chain(store.revision(text)?));
+fn job(stride: u64, new_max: u32, dry_run: bool, summarizer: ThreadSummarizer) -> AutoCompact {
+    AutoCompact { stride, new_max, dry_run, summarizer, growth: Growth::Refused }
+}
+
+fn report(context: &mut Context<'_>, done: &view::Compacted) -> Result<Exit> {
+    if context.ui.is_json() {
+        context.ui.json("compact", as_json(done))?;
+    } else {
+        for created in &done.created {
+            let (id, to_seq) = (&created.checkpoint_id, created.to_seq);
+            context.ui.answer(format!("{id}\t{to_seq}\t{}", created.summary_artifact))?;
+        }
+        if let Some(error) = &done.error {
+            context.ui.note(&format!("job {} failed: {error}", done.job_id.as_deref().unwrap_or_default()));
+        } else if done.created.is_empty() {
+            context.ui.note(&format!("nothing to do: {} planned", done.planned.len()));
+        }
     }
-    let unknown = match store.resolve_thread(text) {
-        Ok(thread) => return Ok(Target::Thread(thread)),
-        Err(unknown @ (ServiceError::Unknown { .. } | ServiceError::Stream(_))) => unknown,
-        Err(error) => return Err(error.into()),
-    };
-    match store.revision(text) {
-        Ok(id) => Ok(Target::Chain(id)),
-        // What is no word for a commit was meant as a thread.
-        Err(ServiceError::Id(_)) => Err(unknown.into()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(if done.error.is_some() { Exit::Partly } else { Exit::Done })
 }
 
 impl Verb {
-    fn run(self, context: &mut Context<'_>, store: &Store) -> Result<Exit> {
+    fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         match self {
             Self::Cuts { thread, stride, limit } => {
-                let points = store.cut_points(&store.resolve_thread(&thread)?, stride, limit)?;
+                let asked = json!({"thread": thread, "stride_messages": stride, "limit": limit});
+                let points: view::Cuts = context.operations()?.call("cut_points", asked)?;
                 if context.ui.is_json() {
-                    let cuts: Vec<_> = points.cuts.iter().map(cut_json).collect();
-                    let value = json!({"stride_messages": points.stride, "message_count": points.messages, "cut_rule_id": points.rule, "cut_points": cuts});
-                    context.ui.json("compact_cuts", value)?;
+                    context.ui.json("compact_cuts", as_json(&points))?;
                 } else {
-                    context.ui.table(&cut_table(&points.cuts))?;
+                    context.ui.table(&cut_table(&points.cut_points))?;
                 }
             }
             Self::ByHand { thread, at, stride, summary, artifact } => {
-                let artifact = artifact.map(|text| store.resolve_artifact(&text)).transpose()?;
-                let growth = Growth::Refused;
-                let request = ManualCompact { markdown: summary, artifact, at: at.selector()?, stride, growth };
-                let thread = store.resolve_thread(&thread)?;
-                let made = store.compact_by_hand(&thread, &request, &context.actor())?;
+                let asked = json!({
+                    "thread": thread, "to_message_id": at.at_message, "to_seq": at.at_seq, "stride_messages": stride,
+                    "summary_markdown": summary, "summary_artifact": artifact,
+                });
+                let made: view::MadeCheckpoint = context.operations()?.call("compact", asked)?;
                 if context.ui.is_json() {
-                    let mut value = checkpoint_json(&made);
-                    value["thread_id"] = thread.id.into();
-                    context.ui.json("compact_by_hand", value)?;
+                    context.ui.json("compact_by_hand", as_json(&made))?;
                 } else {
-                    context.ui.answer(format!("{}\t{}", made.checkpoint_id, made.to_seq))?;
+                    context.ui.answer(format!("{}\t{}", made.checkpoint.checkpoint_id, made.checkpoint.to_seq))?;
                 }
             }
-            Self::Schedule { thread, stride, max_new, cmd, allow_inflight, no_execute, dry_run } => {
-                let summarizer = by_command(cmd);
-                let growth = Growth::Refused;
-                let request = AutoCompact { stride, new_max: max_new, dry_run, summarizer, growth };
-                let thread = store.resolve_thread(&thread)?;
-                let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
-                let done = store.compact_schedule(&thread, &request, policy, &context.actor())?;
-                if context.ui.is_json() {
-                    context.ui.json("compact_schedule", scheduled_json(&thread, &done))?;
-                } else {
-                    let job = done.done.job_id.as_deref().or(done.inflight_job_id.as_deref()).unwrap_or("-");
-                    context.ui.answer(format!("{}\t{job}", done.decision))?;
-                    if let Some(error) = &done.done.error {
-                        context.ui.note(&format!("job {job} failed: {error}"));
-                    }
-                }
-                if done.done.error.is_some() {
-                    return Ok(Exit::Partly);
-                }
-            }
+            Self::Schedule { .. } => return self.schedule(context),
             Self::Status { thread, stride } => {
-                let thread = store.resolve_thread(&thread)?;
-                let status = store.compaction_status(&thread, stride)?;
+                let asked = json!({"thread": thread, "stride_messages": stride});
+                let status: view::CompactionState = context.operations()?.call("compaction_status", asked)?;
                 if context.ui.is_json() {
-                    context.ui.json("compact_status", status_json(&thread, &status))?;
+                    context.ui.json("compact_status", as_json(&status))?;
                 } else {
                     for (name, value) in status_rows(&status) {
                         context.ui.answer(format!("{name:12}{value}"))?;
@@ -292,6 +263,45 @@ impl Verb {
         }
         Ok(Exit::Done)
     }
+
+    fn schedule(self, context: &mut Context<'_>) -> Result<Exit> {
+        let Self::Schedule { thread, stride, max_new, cmd, allow_inflight, no_execute, dry_run } = self else {
+            unreachable!("the other verbs were taken before")
+        };
+        let policy = SchedulePolicy { block_on_inflight: !allow_inflight, execute: !no_execute };
+        let done = if cmd.is_some() {
+            let store = context.open()?;
+            let request = job(stride, max_new, dry_run, by_command(cmd));
+            let thread = store.resolve_thread(&thread)?;
+            view::Compacted::scheduled(
+                &thread.id,
+                &store.compact_schedule(&thread, &request, policy, &context.actor())?,
+            )
+        } else {
+            let asked = json!({
+                "thread": thread, "stride_messages": stride, "max_new_checkpoints": max_new, "dry_run": dry_run,
+                "block_on_inflight": policy.block_on_inflight, "execute": policy.execute,
+            });
+            context.operations()?.call("compact_schedule", asked)?
+        };
+        report_scheduled(context, &done)
+    }
+}
+
+fn report_scheduled(context: &mut Context<'_>, done: &view::Compacted) -> Result<Exit> {
+    if context.ui.is_json() {
+        context.ui.json("compact_schedule", as_json(done))?;
+    } else {
+        let schedule = done.schedule.as_ref();
+        let inflight = schedule.and_then(|schedule| schedule.inflight_job_id.as_deref());
+        let job = done.job_id.as_deref().or(inflight).unwrap_or("-");
+        let decision = schedule.map(|schedule| schedule.decision.as_str()).unwrap_or_default();
+        context.ui.answer(format!("{decision}\t{job}"))?;
+        if let Some(error) = &done.error {
+            context.ui.note(&format!("job {job} failed: {error}"));
+        }
+    }
+    Ok(if done.error.is_some() { Exit::Partly } else { Exit::Done })
 }
 
 /// Summaries by a program, if one is named.

@@ -3,16 +3,15 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use enjamb_core::CommitId;
-use enjamb_core::compile::{ActorRoles, Strategy};
-use enjamb_core::conversation::Role;
-use enjamb_service::ThreadError;
-use enjamb_service::{Audit, Budget, Compile as Request, Compiled, ContextCandidate, ServiceError, Store};
-use serde_json::{Value, json};
+use enjamb_server::{Operations, view};
+use enjamb_service::ServiceError;
+use serde_json::{Map, Value, json};
 
 use super::Context;
-use super::compact::{Target, target};
+use super::show::as_json;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
 use crate::ui::{Cell, Table};
@@ -66,157 +65,109 @@ pub struct Compile {
 
 impl Compile {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
+        let operations = context.operations()?;
         if let Some(bundle) = &self.audit {
-            return audit(context, &store.audit(&store.resolve_artifact(bundle)?)?);
+            return audit(context, &operations.call("audit", json!({"bundle": bundle}))?);
         }
-        let thread = match target(&store, self.source.as_deref().unwrap_or_default())? {
-            Target::Thread(thread) => thread,
-            Target::Chain(tip) => return self.chain(context, &store, &tip),
-        };
-        let request = self.request(&store)?;
-        let compiled = store.compile(&thread, &request, &context.actor())?;
-        report(context, &compiled, self.explain)
+        let named: view::Named = operations.call("find", json!({"name": self.source}))?;
+        let mut asked = self.asked(&named)?;
+        if named.context.is_none() {
+            asked["roles"] = self.roles()?;
+            asked["files"] = self.files.iter().map(|path| attached(path)).collect::<Result<_>>()?;
+        }
+        report(context, &compiled(&operations, asked)?, self.explain)
     }
 
-    fn chain(&self, context: &mut Context<'_>, store: &Store, tip: &CommitId) -> Result<Exit> {
-        let (budget, run) = (self.budget()?, self.run.clone());
-        let is_plain = self.strategy.as_deref().is_none_or(|strategy| strategy == "auto")
+    fn asked(&self, named: &view::Named) -> Result<Value> {
+        // What follows from a budget or from roles, when no strategy is named, is decided by the operation.
+        let strategy = self.strategy.as_deref().filter(|strategy| *strategy != "auto");
+        let is_plain = strategy.is_none()
             && (self.message.is_none() && self.roles.is_empty() && self.files.is_empty() && self.artifacts.is_empty());
-        if !is_plain {
+        if named.context.is_some() && !is_plain {
             return Err(Failure::usage(
                 "a chain is compiled whole or within a --budget; the other options are for threads",
             ));
         }
-        let compiled = store.compile_chain(tip, budget, run, self.dry_run, &context.actor())?;
-        let artifact = compiled.artifact.to_string();
-        if context.ui.is_json() {
-            let bundle = &compiled.bundle;
-            let mut value = json!({
-                "bundle": artifact, "bytes": compiled.bytes.len(), "items": bundle.items.len(),
-                "commit": tip.to_string(), "generation": bundle.source.from_seq, "strategy": bundle.compiler.strategy,
-                "run": bundle.provenance.run_session_id, "decided_seq": compiled.decided_seq,
-            });
-            if self.explain {
-                value["candidates"] = compiled.candidates.iter().map(candidate_json).collect();
-            }
-            context.ui.json("compile_chain", value)?;
-            return Ok(Exit::Done);
-        }
-        if self.explain {
-            context.ui.table(&candidate_table(&compiled.candidates))?;
-        }
-        context.ui.answer(artifact)?;
-        Ok(Exit::Done)
+        Ok(json!({
+            "thread": named.thread_id, "from": named.context, "message": self.message, "run": self.run,
+            "strategy": strategy, "budget": self.budget, "counted_by": self.counted_by, "artifacts": self.artifacts,
+            "strict": self.strict, "explain": self.explain, "dry_run": self.dry_run,
+        }))
     }
 
-    fn budget(&self) -> Result<Option<Budget>> {
-        let counting = Budget::counting(&self.counted_by).ok_or_else(|| ServiceError::Invalid {
-            what: "counting",
-            text: self.counted_by.clone(),
-            expected: "o200k_base or bytes",
-        })?;
-        Ok(self.budget.map(|tokens| Budget { tokens, counting }))
-    }
-
-    fn request(&self, store: &Store) -> Result<Request> {
-        let budget = self.budget()?;
-        let roles = self.roles.iter().map(|text| actor_role(text)).collect::<Result<ActorRoles>>()?;
-        let files = self.files.iter().map(|path| read(path)).collect::<Result<_>>()?;
-        let artifacts = self.artifacts.iter().map(|text| store.resolve_artifact(text));
-        Ok(Request {
-            message: self.message.clone(),
-            run: self.run.clone(),
-            strategy: self.strategy(!roles.is_empty())?,
-            budget,
-            roles,
-            files,
-            artifacts: artifacts.collect::<std::result::Result<_, _>>()?,
-            strict: self.strict,
-            explain: self.explain,
-            dry_run: self.dry_run,
-        })
-    }
-
-    /// The strategy that was named, or that follows from what else was given.
-    fn strategy(&self, has_roles: bool) -> Result<Option<Strategy>> {
-        match self.strategy.as_deref() {
-            Some("auto") | None if self.budget.is_some() => Ok(Some(Strategy::TokenBudget)),
-            Some("auto") | None if has_roles => Ok(Some(Strategy::ActorRoles)),
-            Some("auto") | None => Ok(None),
-            Some(id) => {
-                let unknown = || ServiceError::Thread(ThreadError::UnknownStrategy(id.to_owned()));
-                Ok(Some(Strategy::from_id(id).ok_or_else(unknown)?))
-            }
+    fn roles(&self) -> Result<Value> {
+        let mut roles = Map::new();
+        for text in &self.roles {
+            let named = text.rsplit_once('=').filter(|(actor, _)| !actor.is_empty());
+            let (actor, role) = named.ok_or_else(|| bad_role(text))?;
+            roles.insert(actor.to_owned(), role.into());
         }
+        Ok(Value::Object(roles))
     }
 }
 
-fn actor_role(text: &str) -> Result<(String, Role)> {
-    let parsed = text.rsplit_once('=').and_then(|(actor, role)| Some((actor.to_owned(), Role::from_name(role)?)));
-    let parsed = parsed.filter(|(actor, role)| !actor.is_empty() && *role != Role::Tool);
-    parsed.ok_or_else(|| {
-        Failure::from(ServiceError::Invalid {
-            what: "role",
-            text: text.to_owned(),
-            expected: "ACTOR=user, =assistant, =system or =developer",
-        })
-    })
+fn bad_role(text: &str) -> Failure {
+    let (what, text, expected) = ("role", text.to_owned(), "ACTOR=user, =assistant, =system or =developer");
+    ServiceError::Invalid { what, text, expected }.into()
 }
 
-fn read(path: &Path) -> Result<(String, Vec<u8>)> {
+/// A file as it is now.
+fn attached(path: &Path) -> Result<Value> {
     let mut bytes = Vec::new();
     let read = super::file::open(path)?.read_to_end(&mut bytes);
     read.map_err(|source| ServiceError::File { path: path.to_owned(), source })?;
-    Ok((path.to_string_lossy().into_owned(), bytes))
+    Ok(json!({"path": path.to_string_lossy(), "content_base64": STANDARD.encode(bytes)}))
 }
 
-fn report(context: &mut Context<'_>, compiled: &Compiled, explain: bool) -> Result<Exit> {
-    let artifact = compiled.artifact.to_string();
+fn compiled(operations: &Operations, asked: Value) -> Result<view::CompiledContext> {
+    Ok(operations.call("compile", asked)?)
+}
+
+fn report(context: &mut Context<'_>, compiled: &view::CompiledContext, explain: bool) -> Result<Exit> {
     if context.ui.is_json() {
-        let mut value = compiled_json(compiled);
+        let of_chain = compiled.commit.is_some();
+        let mut value = if of_chain { chain_json(compiled) } else { thread_json(compiled) };
         if explain {
-            value["candidates"] = compiled.candidates.iter().map(candidate_json).collect();
+            value["candidates"] = as_json(&compiled.candidates);
         }
-        context.ui.json("compile", value)?;
+        context.ui.json(if of_chain { "compile_chain" } else { "compile" }, value)?;
         return Ok(Exit::Done);
     }
     if explain {
-        context.ui.table(&candidate_table(&compiled.candidates))?;
+        context.ui.table(&candidate_table(compiled.candidates.as_deref().unwrap_or_default()))?;
     }
-    for reset in &compiled.choice.resets {
+    for reset in &compiled.resets {
         context.ui.note(&format!("{} {}: {}", reset.input, reset.action, reset.reason));
     }
-    context.ui.answer(artifact)?;
+    context.ui.answer(&compiled.bundle)?;
     Ok(Exit::Done)
 }
 
-fn compiled_json(compiled: &Compiled) -> Value {
-    let Compiled { bundle, choice, .. } = compiled;
+fn thread_json(compiled: &view::CompiledContext) -> Value {
     json!({
-        "bundle": compiled.artifact.to_string(), "bytes": compiled.bytes.len(), "items": bundle.items.len(),
-        "thread_id": bundle.source.thread_id, "from_seq": bundle.source.from_seq,
-        "from_message_id": bundle.source.from_message_id, "run": bundle.provenance.run_session_id,
-        "strategy": bundle.compiler.strategy, "limits": compiled.limits, "reason": choice.reason,
-        "resets": choice.resets.iter().map(|reset| json!({"input": reset.input, "action": reset.action, "reason": reset.reason})).collect::<Vec<_>>(),
+        "bundle": compiled.bundle, "bytes": compiled.bytes, "items": compiled.items,
+        "thread_id": compiled.thread_id, "from_seq": compiled.from_seq,
+        "from_message_id": compiled.from_message_id, "run": compiled.run, "strategy": compiled.strategy,
+        "limits": compiled.limits, "reason": compiled.reason, "resets": compiled.resets,
         "decided_seq": compiled.decided_seq,
     })
 }
 
-fn candidate_json(candidate: &ContextCandidate) -> Value {
+fn chain_json(compiled: &view::CompiledContext) -> Value {
     json!({
-        "included": candidate.included, "tokens": candidate.tokens, "rule": candidate.rule,
-        "source": candidate.source, "reason": candidate.reason,
+        "bundle": compiled.bundle, "bytes": compiled.bytes, "items": compiled.items, "commit": compiled.commit,
+        "generation": compiled.from_seq, "strategy": compiled.strategy, "run": compiled.run,
+        "decided_seq": compiled.decided_seq,
     })
 }
 
-fn candidate_table(candidates: &[ContextCandidate]) -> Table {
+fn candidate_table(candidates: &[view::Candidate]) -> Table {
     let mut table = Table::new(&["", "tokens", "rule", "source", "reason"]);
     for candidate in candidates {
         table.row([
             if candidate.included { "in" } else { "out" }.into(),
             Cell::new(count(candidate.tokens), candidate.tokens),
-            candidate.rule.into(),
+            candidate.rule.as_str().into(),
             candidate.source.clone().into(),
             candidate.reason.clone().into(),
         ]);
@@ -224,17 +175,10 @@ fn candidate_table(candidates: &[ContextCandidate]) -> Table {
     table
 }
 
-fn audit(context: &mut Context<'_>, audit: &Audit) -> Result<Exit> {
-    let same = audit.differences.is_empty();
+fn audit(context: &mut Context<'_>, audit: &view::AuditReport) -> Result<Exit> {
     if context.ui.is_json() {
-        context.ui.json(
-            "compile_audit",
-            json!({
-                "bundle": audit.bundle.to_string(), "recompiled": audit.recompiled.to_string(), "same": same,
-                "differences": audit.differences, "other_choice": audit.other_choice,
-            }),
-        )?;
-    } else if same {
+        context.ui.json("compile_audit", as_json(audit))?;
+    } else if audit.same {
         context.ui.good(&format!("{} compiles to the same bytes", audit.bundle))?;
     } else {
         context.ui.bad(&format!("{} now compiles to {}", audit.bundle, audit.recompiled))?;
@@ -245,5 +189,5 @@ fn audit(context: &mut Context<'_>, audit: &Audit) -> Result<Exit> {
     if let Some(other) = &audit.other_choice {
         context.ui.note(&format!("from the frames before it, another choice would follow: {other}"));
     }
-    Ok(if same { Exit::Done } else { Exit::No })
+    Ok(if audit.same { Exit::Done } else { Exit::No })
 }

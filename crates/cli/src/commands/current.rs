@@ -1,11 +1,13 @@
 //! `enjamb current`
 
 use clap::Args;
-use enjamb_service::{Agent, Current as Found, Store};
+use enjamb_server::{Surroundings, view};
+use enjamb_service::Agent;
 use serde_json::json;
 
 use super::Context;
 use super::import::{of_hooks, places_at_home};
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 
 #[derive(Args)]
@@ -18,23 +20,35 @@ pub struct Current {}
 
 impl Current {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let Found { id, by } = ask(&store)?;
+        let found = ask(context)?;
         if context.ui.is_json() {
-            let stored = store.show(&id)?;
-            let (session, runtime) = (&stored.commit.agent_session_id, &stored.commit.template);
-            let value = json!({"id": id.to_string(), "by": by.as_str(), "session_id": session, "runtime": runtime});
-            context.ui.json("current", value)?;
+            context.ui.json("current", as_json(&found))?;
         } else {
-            context.ui.answer(id.to_string())?;
+            context.ui.answer(found.id)?;
         }
         Ok(Exit::Done)
     }
 }
 
-/// The commit of the agent that runs this program.
-pub fn ask(store: &Store) -> Result<Found> {
+/// The commit of the agent that runs this program. On this machine what it wrote is taken in first; a server elsewhere
+/// knows what it was told.
+pub fn ask(context: &Context<'_>) -> Result<view::Current> {
+    let Surroundings { agent, options } = surroundings();
+    if context.address().is_some() {
+        let sessions: Vec<_> = agent.sessions.iter().map(|(_, session)| session).collect();
+        let directory = agent.cwd.as_deref().map(|cwd| cwd.to_string_lossy());
+        let asked = json!({"context": agent.context, "session": sessions, "directory": directory});
+        return Ok(context.operations()?.call("current", asked)?);
+    }
+    let store = context.open()?;
+    let found = store.current(&agent, &options)?;
+    let commit = store.show(&found.id)?.commit;
+    let (session_id, runtime) = (commit.agent_session_id, commit.template);
+    Ok(view::Current { id: found.id.to_string(), by: found.by.as_str().to_owned(), session_id, runtime })
+}
+
+/// What the environment says of who runs this program.
+pub fn surroundings() -> Surroundings {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let agent = Agent::of(&variable, std::env::current_dir().ok(), places_at_home());
-    Ok(store.current(&agent, &of_hooks())?)
+    Surroundings { agent: Agent::of(&variable, std::env::current_dir().ok(), places_at_home()), options: of_hooks() }
 }

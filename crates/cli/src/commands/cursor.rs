@@ -1,10 +1,11 @@
 //! `enjamb cursor`
 
 use clap::{Args, Subcommand};
-use enjamb_service::{CursorFilter, CursorView};
+use enjamb_server::view;
 use serde_json::{Value, json};
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Failure, Result};
 use crate::ui::Table;
 
@@ -47,25 +48,16 @@ pub struct Key {
     model: Option<String>,
 }
 
-impl Key {
-    fn filter(self) -> CursorFilter {
-        CursorFilter { provider: self.provider, endpoint: self.endpoint, model: self.model }
-    }
-}
-
 impl Cursor {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let by = context.actor();
+        let operations = context.operations()?;
         match self {
             Self::Status { thread } => {
-                let (cursors, active) = store.cursors(&store.resolve_thread(&thread)?)?;
+                let found: view::Cursors = operations.call("cursors", json!({"thread": thread}))?;
                 if context.ui.is_json() {
-                    let rows: Vec<_> = cursors.iter().map(cursor_json).collect();
-                    let active = active.as_ref().map(cursor_json);
-                    context.ui.json("cursors", json!({"active": active, "cursors": rows}))?;
+                    context.ui.json("cursors", as_json(&found))?;
                 } else {
-                    context.ui.table(&cursor_table(&cursors))?;
+                    context.ui.table(&cursor_table(&found.cursors))?;
                 }
                 Ok(Exit::Done)
             }
@@ -74,13 +66,17 @@ impl Cursor {
                 if !cursor.is_object() {
                     return Err(Failure::usage("--data is not a JSON object"));
                 }
-                let set = store.set_cursor(&store.resolve_thread(&thread)?, key.filter(), cursor, run, &by)?;
-                print(context, &set)
+                let mut asked = key.asked(&thread);
+                asked["cursor"] = cursor;
+                asked["run"] = run.into();
+                print(context, &operations.call("set_cursor", asked)?)
             }
             Self::Rotate { thread, key, reason } => {
-                let rotated = store.rotate_cursor(&store.resolve_thread(&thread)?, &key.filter(), reason, &by)?;
-                match rotated {
-                    Some(rotated) => print(context, &rotated),
+                let mut asked = key.asked(&thread);
+                asked["reason"] = reason.into();
+                let rotated: view::Rotated = operations.call("rotate_cursor", asked)?;
+                match rotated.cursor {
+                    Some(cursor) => print(context, &cursor),
                     None if context.ui.is_json() => {
                         context.ui.json("cursor", json!({"rotated": false}))?;
                         Ok(Exit::No)
@@ -95,10 +91,16 @@ impl Cursor {
     }
 }
 
-fn print(context: &mut Context<'_>, cursor: &CursorView) -> Result<Exit> {
+impl Key {
+    fn asked(self, thread: &str) -> Value {
+        json!({"thread": thread, "provider": self.provider, "endpoint": self.endpoint, "model": self.model})
+    }
+}
+
+fn print(context: &mut Context<'_>, cursor: &view::Cursor) -> Result<Exit> {
     if context.ui.is_json() {
-        let mut value = cursor_json(cursor);
-        value["rotated"] = (cursor.update.action == "rotated").into();
+        let mut value = as_json(cursor);
+        value["rotated"] = (cursor.action == "rotated").into();
         context.ui.json("cursor", value)?;
     } else {
         context.ui.table(&cursor_table(std::slice::from_ref(cursor)))?;
@@ -106,26 +108,17 @@ fn print(context: &mut Context<'_>, cursor: &CursorView) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn cursor_json(cursor: &CursorView) -> Value {
-    let update = &cursor.update;
-    let payload = update.cursor.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok());
-    json!({
-        "seq": cursor.seq, "provider": update.provider, "endpoint": update.endpoint, "model": update.model,
-        "cursor": payload, "action": update.action, "reason": update.reason, "run": update.run_session_id,
-    })
-}
-
-fn cursor_table(cursors: &[CursorView]) -> Table {
+fn cursor_table(cursors: &[view::Cursor]) -> Table {
     let mut table = Table::new(&["provider", "endpoint", "model", "seq", "action", "cursor"]);
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    for CursorView { seq, update } in cursors {
+    for cursor in cursors {
         table.row([
-            update.provider.clone().into(),
-            or_dash(&update.endpoint).into(),
-            or_dash(&update.model).into(),
-            seq.to_string().into(),
-            update.action.clone().into(),
-            update.cursor.as_ref().map_or("-".to_owned(), |json| json.get().to_owned()).into(),
+            cursor.provider.clone().into(),
+            or_dash(&cursor.endpoint).into(),
+            or_dash(&cursor.model).into(),
+            cursor.seq.to_string().into(),
+            cursor.action.clone().into(),
+            cursor.cursor.as_ref().map_or("-".to_owned(), Value::to_string).into(),
         ]);
     }
     table

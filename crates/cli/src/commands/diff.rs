@@ -1,10 +1,11 @@
 //! `enjamb diff`
 
 use clap::Args;
-use enjamb_service::Side;
-use serde_json::{Value, json};
+use enjamb_server::view::{Diff as Difference, DiffSide};
+use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::count;
 use crate::ui::Table;
@@ -21,16 +22,15 @@ pub struct Diff {
 
 impl Diff {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let difference = store.diff(&store.revision(&self.a)?, &store.revision(&self.b)?)?;
-        let [a, b] = &difference.sides;
-        let shared = difference.shared.map(|id| id.to_string());
+        let asked = json!({"context": self.a, "other": self.b});
+        let difference: Difference = context.operations()?.call("diff", asked)?;
+        let (a, b) = (&difference.a, &difference.b);
         let exit = if self.exit_code && a.commits + b.commits > 0 { Exit::No } else { Exit::Done };
         if context.ui.is_json() {
-            context.ui.json("diff", json!({"shared": shared, "a": side_json(a), "b": side_json(b)}))?;
+            context.ui.json("diff", as_json(&difference))?;
             return Ok(exit);
         }
-        context.ui.line(format!("shared  {}", shared.unwrap_or_else(|| "nothing".into())))?;
+        context.ui.line(format!("shared  {}", difference.shared.as_deref().unwrap_or("nothing")))?;
         let mut table = Table::new(&["", "a", "b"]);
         let numbers =
             [("commits", a.commits, b.commits), ("messages", a.messages, b.messages), ("tokens", a.tokens, b.tokens)];
@@ -52,14 +52,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "-".into() } else { names.join(" ") }
 }
 
-fn ends(side: &Side) -> String {
+fn ends(side: &DiffSide) -> String {
     let text = side.ends.as_deref().unwrap_or("-");
     text.lines().next().unwrap_or_default().chars().take(60).collect()
-}
-
-fn side_json(side: &Side) -> Value {
-    json!({
-        "commits": side.commits, "messages": side.messages, "tokens": side.tokens, "tools": side.tools,
-        "read": side.read, "wrote": side.wrote, "ends": side.ends,
-    })
 }

@@ -1,10 +1,11 @@
 //! `enjamb doctor`
 
 use clap::Args;
-use enjamb_service::Verdict;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 
 #[derive(Args)]
@@ -13,26 +14,17 @@ pub struct Doctor {}
 
 impl Doctor {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let checks = store.doctor()?;
-        let healthy = checks.iter().all(|check| check.verdict == Verdict::Good);
-        let exit = if healthy { Exit::Done } else { Exit::No };
+        let report: view::DoctorReport = context.operations()?.call("doctor", json!({}))?;
+        let exit = if report.healthy { Exit::Done } else { Exit::No };
         if context.ui.is_json() {
-            let rows: Vec<_> = checks
-                .iter()
-                .map(|check| {
-                    let verdict = check.verdict.as_str();
-                    json!({"name": check.name, "verdict": verdict, "detail": check.detail, "help": check.help})
-                })
-                .collect();
-            context.ui.json("doctor", json!({"healthy": healthy, "checks": rows}))?;
+            context.ui.json("doctor", as_json(&report))?;
             return Ok(exit);
         }
-        for check in &checks {
+        for check in &report.checks {
             let text = format!("{:16} {}", check.name, check.detail);
-            match check.verdict {
-                Verdict::Good => context.ui.good(&text)?,
-                Verdict::Warning | Verdict::Bad => context.ui.bad(&text)?,
+            match check.verdict.as_str() {
+                "good" => context.ui.good(&text)?,
+                _ => context.ui.bad(&text)?,
             }
             if let Some(help) = &check.help {
                 context.ui.line(format!("  help: {help}"))?;

@@ -4,10 +4,13 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use enjamb_service::{SourceState, Store};
-use serde_json::json;
+use enjamb_server::{Operations, view};
+use enjamb_service::ServiceError;
+use serde_json::{Value, json};
 
 use super::Context;
+use super::remote::pass_on;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
@@ -34,45 +37,40 @@ pub struct Export {
 
 impl Export {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let source = match (&self.source, &self.session) {
-            (Some(path), _) => store.source_at(path)?,
-            (None, session) => store.source_of_session(session.as_deref().unwrap_or_default())?,
-        };
+        let operations = context.operations()?;
+        let asked = self.asked()?;
+        let source: view::ImportedFile = operations.call("source", asked.clone())?;
         let written = match &self.output {
-            Some(path) => super::file::create(path, |out| self.write(&store, &source, out))?,
-            None if context.ui.is_json() => self.write(&store, &source, &mut std::io::sink())?,
+            Some(path) => super::file::create(path, |out| self.write(&operations, asked, out))?,
+            None if context.ui.is_json() => self.write(&operations, asked, &mut std::io::sink())?,
             None => {
                 let mut out = BufWriter::with_capacity(1 << 18, context.ui.stored_writer());
-                self.write(&store, &source, &mut out)?
+                self.write(&operations, asked, &mut out)?
             }
         };
         if context.ui.is_json() {
-            let value = json!({
-                "path": source.path, "runtime": source.runtime, "session": source.session, "bytes": written,
-                "commits": commits(&source), "tip": source.tip().map(|id| id.to_string()),
-            });
+            let mut value = as_json(&source);
+            value["bytes"] = written.into();
             context.ui.json("export", value)?;
         } else {
-            let commits = plural(commits(&source), "commit");
+            let commits = plural(source.commits, "commit");
             context.ui.note(&format!("{}, {commits}   {}", bytes(written), source.path));
         }
         Ok(Exit::Done)
     }
 
-    fn write(&self, store: &Store, source: &SourceState, out: &mut dyn Write) -> Result<u64> {
-        let mut sink = |part: &[u8]| out.write_all(part);
-        let written = match self.redacted {
-            true => store.export_redacted(source, &mut sink)?.0,
-            false => store.export(source, &mut sink)?,
+    /// A path is told whole: who answers may be somewhere else.
+    fn asked(&self) -> Result<Value> {
+        let absolute = |path: &PathBuf| {
+            let whole = std::path::absolute(path);
+            whole.map_err(|source| ServiceError::File { path: path.clone(), source })
         };
-        out.flush()?;
-        Ok(written)
+        let path = self.source.as_ref().map(absolute).transpose()?;
+        Ok(json!({"session": self.session, "path": path.map(|path| path.to_string_lossy().into_owned())}))
     }
-}
 
-/// Commits that tell of a source. Several parts of a document may be told by one.
-fn commits(source: &SourceState) -> u64 {
-    let told: std::collections::BTreeSet<_> = source.parts.iter().map(|part| part.commit.to_string()).collect();
-    told.len() as u64
+    fn write(&self, operations: &Operations, mut asked: Value, out: &mut dyn Write) -> Result<u64> {
+        asked["redacted"] = self.redacted.into();
+        Ok(pass_on(operations, "export", asked, out)?.0)
+    }
 }

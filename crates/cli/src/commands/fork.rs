@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use enjamb_core::CommitId;
+use enjamb_server::view;
 use enjamb_service::{Expect, Forked};
 use serde_json::json;
 
 use super::Context;
+use super::log::short;
 use crate::failure::{Exit, Result};
 use crate::text::plural;
-use crate::ui::{Cell, Table};
+use crate::ui::Table;
 
 #[derive(Args)]
 #[command(
@@ -44,19 +46,24 @@ pub struct Refs {
 
 impl Fork {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let id = store.revision(&self.revision)?;
-        let expect = if self.force { Expect::Anything } else { Expect::Nothing };
         if let Some(dir) = &self.worktree {
+            // Files are restored here, so the store has to be here too.
+            let store = context.open()?;
+            let id = store.revision(&self.revision)?;
+            let expect = if self.force { Expect::Anything } else { Expect::Nothing };
             let forked = store.fork_worktree(&id, &self.name, expect, dir, &context.actor())?;
             return show_worktree(context, &self.name, id, &forked);
         }
-        let previous = store.move_reference(&self.name, Some(id), expect, &context.actor())?;
+        // Without force the name has to be a new one.
+        let headers = [("if-none-match", "*")];
+        let headers = if self.force { &[][..] } else { &headers[..] };
+        let asked = json!({"context": self.revision, "name": self.name});
+        let made: view::Ref = context.operations()?.call_with("fork", asked, headers)?;
+        let commit = made.commit.unwrap_or_default();
         if context.ui.is_json() {
-            let previous = previous.map(|id| id.to_string());
-            context.ui.json("fork", json!({"name": self.name, "commit": id.to_string(), "previous": previous}))?;
+            context.ui.json("fork", json!({"name": made.name, "commit": commit, "previous": made.previous}))?;
         } else {
-            context.ui.line(format!("{} is {id}", self.name))?;
+            context.ui.line(format!("{} is {commit}", made.name))?;
         }
         Ok(Exit::Done)
     }
@@ -80,21 +87,18 @@ fn show_worktree(context: &mut Context<'_>, name: &str, id: CommitId, forked: &F
 
 impl Refs {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
+        let operations = context.operations()?;
         if let Some(name) = &self.delete {
-            store.move_reference(name, None, Expect::Anything, &context.actor())?;
+            let _: view::Ref = operations.call("delete_ref", json!({"name": name}))?;
         }
-        let refs = store.references()?;
+        let refs: view::Refs = operations.call("refs", json!({}))?;
         if context.ui.is_json() {
-            let rows: Vec<_> =
-                refs.iter().map(|view| json!({"name": view.name, "commit": view.commit.to_string()})).collect();
-            context.ui.json("refs", json!({"refs": rows}))?;
+            context.ui.json("refs", super::show::as_json(&refs))?;
             return Ok(Exit::Done);
         }
         let mut table = Table::new(&["name", "commit"]);
-        for view in &refs {
-            let id = view.commit.to_string();
-            table.row([view.name.as_str().into(), Cell::new(&id[..12], &id)]);
+        for view in &refs.refs {
+            table.row([view.name.as_str().into(), short(view.commit.as_deref().unwrap_or_default())]);
         }
         context.ui.table(&table)?;
         Ok(Exit::Done)

@@ -69,28 +69,29 @@ impl Frames {
             let help = Some("enjamb streams    lists them".into());
             return Err(Failure::Usage { message: "which stream?".into(), help });
         };
-        if let Some(remote) = context.remote()? {
-            let left = self.limit.unwrap_or(u64::MAX);
-            return match self.follow {
-                true => follow_remote(context, &remote, stream, self.from, left),
-                false => read_remote(context, &remote, stream, self.from, left),
-            };
-        }
-        let store = context.open()?;
-        read_stream(context, &store, stream, self.from, self.limit, self.follow)
+        read_stream(context, stream, self.from, self.limit, self.follow)
     }
 }
 
 /// Prints frames of a stream, and goes on as it grows if asked to.
 pub fn read_stream(
     context: &mut Context<'_>,
-    store: &Store,
     stream: &StreamId,
     from: u64,
     limit: Option<u64>,
     follows: bool,
 ) -> Result<Exit> {
-    let mut left = limit.unwrap_or(u64::MAX);
+    let left = limit.unwrap_or(u64::MAX);
+    match (context.remote()?, follows) {
+        (Some(remote), true) => follow_remote(context, &remote, stream, from, left),
+        (Some(remote), false) => read_remote(context, &remote, stream, from, left),
+        (None, _) => read_here(context, stream, from, left, follows),
+    }
+}
+
+fn read_here(context: &mut Context<'_>, stream: &StreamId, from: u64, limit: u64, follows: bool) -> Result<Exit> {
+    let store = context.open()?;
+    let mut left = limit;
     let mut next = from;
     if !follows {
         store.stream(stream)?;
@@ -112,32 +113,45 @@ pub fn read_stream(
 }
 
 fn read_remote(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, from: u64, limit: u64) -> Result<Exit> {
-    let (mut next, mut left) = (from, limit);
-    while left > 0 {
-        let frames = remote.frames(stream, next, left.min(limits::PAGE_ROWS_MAX as u64) as usize)?;
-        let Some(last) = frames.last() else { break };
-        next = last.seq + 1;
-        left -= frames.len() as u64;
+    print_from(context, remote, stream, from, limit)?;
+    Ok(Exit::Done)
+}
+
+/// Prints up to `limit` frames, and says how many there were.
+fn print_from(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, from: u64, limit: u64) -> Result<u64> {
+    let mut printed = 0;
+    while printed < limit {
+        let page = (limit - printed).min(limits::PAGE_ROWS_MAX as u64) as usize;
+        let frames = remote.frames(stream, from + printed, page)?;
+        if frames.is_empty() {
+            break;
+        }
+        printed += frames.len() as u64;
         for frame in &frames {
-            print_one(context, frame.seq, Some(&frame.chain), frame.frame.get().as_bytes())?;
+            print_one(context, frame.seq, &frame.chain, frame.frame.get().as_bytes())?;
         }
     }
-    Ok(Exit::Done)
+    Ok(printed)
 }
 
 fn follow_remote(context: &mut Context<'_>, remote: &Remote, stream: &StreamId, from: u64, limit: u64) -> Result<Exit> {
     let asked = json!({"kind": stream.kind.as_str(), "id": stream.id});
     let mut follow = remote.0.follow("follow", asked, from.checked_sub(1));
-    for _ in 0..limit {
-        let event = follow.wait()?;
-        let seq = event.id.parse().unwrap_or_default();
-        print_one(context, seq, None, event.json.as_bytes())?;
+    let (mut next, mut left) = (from, limit);
+    // Events tell that there are frames, without their secrets; what is stored is read where it is asked for.
+    while left > 0 {
+        let seq: u64 = follow.wait()?.id.parse().unwrap_or_default();
+        if seq < next {
+            continue;
+        }
+        let read = print_from(context, remote, stream, next, left.min(seq + 1 - next))?;
+        (next, left) = (next + read, left - read);
         context.ui.flush()?;
     }
     Ok(Exit::Done)
 }
 
-fn print_one(context: &mut Context<'_>, seq: u64, chain: Option<&str>, json: &[u8]) -> Result<()> {
+fn print_one(context: &mut Context<'_>, seq: u64, chain: &str, json: &[u8]) -> Result<()> {
     if context.ui.is_json() {
         let value: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
         context.ui.json("frame", json!({"seq": seq, "chain": chain, "frame": value}))?;
@@ -148,7 +162,7 @@ fn print_one(context: &mut Context<'_>, seq: u64, chain: Option<&str>, json: &[u
 }
 
 fn print(context: &mut Context<'_>, frames: &[StoredFrame]) -> Result<()> {
-    frames.iter().try_for_each(|frame| print_one(context, frame.seq, Some(&frame.chain.to_hex()), &frame.json))
+    frames.iter().try_for_each(|frame| print_one(context, frame.seq, &frame.chain.to_hex(), &frame.json))
 }
 
 fn import(context: &mut Context<'_>, file: &Path) -> Result<Exit> {

@@ -1,10 +1,11 @@
 //! `enjamb gc`
 
 use clap::Args;
-use enjamb_service::{Candidate, GcPlan, GcRun};
-use serde_json::{Value, json};
+use enjamb_server::view;
+use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
@@ -25,29 +26,22 @@ pub struct Gc {
 
 impl Gc {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        if !self.run {
-            return show_plan(context, &store.gc_plan()?);
+        let done: view::Collection = context.operations()?.call("gc", json!({"run": self.run}))?;
+        if context.ui.is_json() {
+            context.ui.json("gc", as_json(&done))?;
+            return Ok(Exit::Done);
         }
-        let actor = context.actor();
-        let run = context.ui.with_progress("collecting", |progress| store.gc_run(&actor, progress))?;
-        show_run(context, &run)
+        match (&done.plan, &done.run) {
+            (_, Some(run)) => show_run(context, run),
+            (plan, None) => plan.as_ref().map_or(Ok(Exit::Done), |plan| show_plan(context, plan)),
+        }
     }
 }
 
-fn show_plan(context: &mut Context<'_>, plan: &GcPlan) -> Result<Exit> {
-    if context.ui.is_json() {
-        let rows: Vec<Value> = plan.candidates.iter().map(candidate_json).collect();
-        let value = json!({
-            "dry_run": true, "candidates": rows, "waiting": plan.waiting, "needed": plan.needed,
-            "unnamed_files": plan.unnamed_files, "unnamed_bytes": plan.unnamed_bytes,
-        });
-        context.ui.json("gc", value)?;
-        return Ok(Exit::Done);
-    }
+fn show_plan(context: &mut Context<'_>, plan: &view::CollectionPlan) -> Result<Exit> {
     for candidate in &plan.candidates {
         let step = if candidate.condemned { "drop" } else { "condemn" };
-        context.ui.answer(format!("would {step}  {}  {}", candidate.id, bytes(candidate.len)))?;
+        context.ui.answer(format!("would {step}  {}  {}", candidate.id, bytes(candidate.bytes)))?;
     }
     if plan.unnamed_files > 0 {
         let files = plural(plan.unnamed_files, "file");
@@ -63,19 +57,7 @@ fn show_plan(context: &mut Context<'_>, plan: &GcPlan) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn candidate_json(candidate: &Candidate) -> Value {
-    json!({"id": candidate.id.to_string(), "bytes": candidate.len, "condemned": candidate.condemned})
-}
-
-fn show_run(context: &mut Context<'_>, run: &GcRun) -> Result<Exit> {
-    if context.ui.is_json() {
-        let value = json!({
-            "dry_run": false, "condemned": run.condemned, "dropped": run.dropped,
-            "dropped_bytes": run.dropped_bytes, "files_bytes": run.files_bytes, "sweep_skipped": run.sweep_skipped,
-        });
-        context.ui.json("gc", value)?;
-        return Ok(Exit::Done);
-    }
+fn show_run(context: &mut Context<'_>, run: &view::CollectionRun) -> Result<Exit> {
     context.ui.line(format!(
         "dropped {} of {}, condemned {} for the next cycle, removed {} of unnamed files",
         plural(run.dropped, "artifact"),

@@ -58,7 +58,7 @@ impl Import {
         let store = Store::create(&context.store_dir()?, Env::system())?;
         let machine = self.machine.clone().or_else(this_machine);
         let (principal, bounds) = (self.principal.clone(), ImportBounds::default());
-        let options = ImportOptions { principal, machine, by: context.actor(), bounds };
+        let options = ImportOptions { principal, machine, by: context.actor(), bounds, started: None };
         let done = context.ui.with_named_progress("importing", |progress| {
             store.import(files, &options, &mut |path, done, total| progress(&short_name(path), done, total))
         })?;
@@ -113,10 +113,10 @@ pub fn of_hooks() -> ImportOptions {
     let principal = std::env::var("ENJAMB_PRINCIPAL").ok().filter(|name| !name.is_empty());
     let by = Actor { actor_id: "enjamb".into(), origin: "capture".into() };
     let principal = principal.unwrap_or_else(|| "user".to_owned());
-    ImportOptions { principal, machine: this_machine(), by, bounds: ImportBounds::default() }
+    ImportOptions { principal, machine: this_machine(), by, bounds: ImportBounds::default(), started: None }
 }
 
-fn this_machine() -> Option<String> {
+pub fn this_machine() -> Option<String> {
     gethostname::gethostname().into_string().ok()
 }
 

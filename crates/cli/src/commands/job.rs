@@ -1,10 +1,12 @@
 //! `enjamb job`
 
 use clap::Subcommand;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
-use super::compact_view::{auto_json, job_json, job_table};
+use super::compact_view::job_table;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 
 #[derive(Subcommand)]
@@ -28,31 +30,28 @@ pub enum Job {
 
 impl Job {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
         match self {
             Self::List { thread } => {
-                let jobs = store.jobs(&store.resolve_thread(&thread)?)?;
+                let found: view::Jobs = context.operations()?.call("jobs", json!({"thread": thread}))?;
                 if context.ui.is_json() {
-                    let rows: Vec<_> = jobs.iter().map(job_json).collect();
-                    context.ui.json("jobs", json!({"jobs": rows}))?;
+                    context.ui.json("jobs", as_json(&found))?;
                 } else {
-                    context.ui.table(&job_table(&jobs))?;
+                    context.ui.table(&job_table(&found.jobs))?;
                 }
                 Ok(Exit::Done)
             }
             Self::Run { thread, job, cmd } => {
-                let thread = store.resolve_thread(&thread)?;
-                let summarizer = super::compact::by_command(cmd);
-                let done = store.run_job(&thread, &job, summarizer, &context.actor())?;
+                let done = run(context, &thread, &job, cmd)?;
                 if context.ui.is_json() {
-                    context.ui.json("job_run", auto_json(&thread, &done))?;
+                    context.ui.json("job_run", as_json(&done))?;
                 } else {
                     context.ui.answer(format!("{job}\t{}", done.status))?;
                 }
                 Ok(if done.error.is_some() { Exit::Partly } else { Exit::Done })
             }
             Self::Cancel { thread, job } => {
-                store.cancel_job(&store.resolve_thread(&thread)?, &job, &context.actor())?;
+                let asked = json!({"thread": thread, "job": job});
+                let _: view::Jobs = context.operations()?.call("cancel_job", asked)?;
                 if context.ui.is_json() {
                     context.ui.json("job_cancel", json!({"job_id": job, "status": "cancelled"}))?;
                 } else {
@@ -62,4 +61,15 @@ impl Job {
             }
         }
     }
+}
+
+/// A program runs where the one who names it is, and so has to have the store there.
+fn run(context: &Context<'_>, thread: &str, job: &str, cmd: Option<String>) -> Result<view::Compacted> {
+    if cmd.is_none() {
+        return Ok(context.operations()?.call("run_job", json!({"thread": thread, "job": job}))?);
+    }
+    let store = context.open()?;
+    let thread = store.resolve_thread(thread)?;
+    let done = store.run_job(&thread, job, super::compact::by_command(cmd), &context.actor())?;
+    Ok(view::Compacted::of(&thread.id, &done))
 }

@@ -1,13 +1,13 @@
 //! `enjamb link`
 
 use clap::Args;
-use enjamb_core::CommitId;
-use enjamb_ledger::StoredCommit;
-use enjamb_service::{Filter, Page, Source, Store, tickets_of};
+use enjamb_server::{Operations, view};
+use enjamb_service::Filter;
 use serde_json::json;
 
-use super::show::commit_json;
-use super::status::now_ms;
+use super::log::{commit_id, list, short};
+use super::show::as_json;
+use super::status::{millis, now_ms};
 use super::{Context, current};
 use crate::failure::{Exit, Result};
 use crate::text::ago;
@@ -42,60 +42,55 @@ pub struct Link {
 
 impl Link {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
         let Some(ticket) = self.ticket.as_deref().filter(|_| !self.list) else {
-            let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
+            let operations = context.operations()?;
+            let after = self.after.as_deref().map(|text| commit_id(&operations, text)).transpose()?;
             let filter = Filter { has_ticket: true, ticket: self.ticket.clone(), ..Filter::default() };
-            let page = store.list(Source::Store, &filter, after, self.limit)?;
+            let page = list(&operations, None, &filter, after, self.limit)?;
             return report(context, &page);
         };
-        let id = self.commit(&store)?;
-        let stored = match self.remove {
-            true => store.unlink(&id, ticket, &context.actor())?,
-            false => store.link(&id, ticket, &context.actor())?,
+        let revision = match &self.revision {
+            Some(revision) => revision.clone(),
+            None => current::ask(context)?.id,
         };
+        let links = self.change(&context.operations()?, &revision, ticket)?;
         if context.ui.is_json() {
-            context.ui.json("link", json!({"id": id.to_string(), "tickets": tickets_of(&stored)}))?;
+            context.ui.json("link", as_json(&links))?;
         } else {
-            context.ui.answer(format!("{id}  {}", tickets_of(&stored).join(" ")).trim_end())?;
+            context.ui.answer(format!("{}  {}", links.id, links.tickets.join(" ")).trim_end())?;
         }
         Ok(Exit::Done)
     }
 
-    fn commit(&self, store: &Store) -> Result<CommitId> {
-        match &self.revision {
-            Some(revision) => Ok(store.revision(revision)?),
-            None => Ok(current::ask(store)?.id),
-        }
+    fn change(&self, operations: &Operations, revision: &str, ticket: &str) -> Result<view::Links> {
+        let operation = if self.remove { "unlink" } else { "link" };
+        Ok(operations.call(operation, json!({"context": revision, "ticket": ticket}))?)
     }
 }
 
-fn report(context: &mut Context<'_>, page: &Page) -> Result<Exit> {
-    let next = page.next.map(|id| id.to_string());
+fn report(context: &mut Context<'_>, page: &view::Contexts) -> Result<Exit> {
     if context.ui.is_json() {
-        let rows: Vec<_> = page.commits.iter().map(|stored| commit_json(stored, None)).collect();
-        context.ui.json("links", json!({"contexts": rows, "next": next}))?;
+        context.ui.json("links", as_json(page))?;
         return Ok(Exit::Done);
     }
-    context.ui.table(&table(&page.commits))?;
-    if let Some(next) = next {
+    context.ui.table(&table(&page.contexts))?;
+    if let Some(next) = &page.next {
         context.ui.note(&format!("there may be more: --after {next}"));
     }
     Ok(Exit::Done)
 }
 
-fn table(commits: &[StoredCommit]) -> Table {
+fn table(commits: &[view::Context]) -> Table {
     let now = now_ms();
     let mut table = Table::new(&["ticket", "commit", "age", "who", "what"]);
-    for stored in commits {
-        let id = &stored.commit.commit_id;
-        for ticket in tickets_of(stored) {
+    for commit in commits {
+        for ticket in &commit.tickets {
             table.row([
-                ticket.into(),
-                Cell::new(&id[..12], id),
-                Cell::new(ago(now, stored.link.created_at.as_millis()), &stored.commit.created_at),
-                stored.commit.principal.clone().unwrap_or_default().into(),
-                stored.summary.clone().unwrap_or_default().into(),
+                ticket.clone().into(),
+                short(&commit.id),
+                Cell::new(ago(now, millis(&commit.created_at)), &commit.created_at),
+                commit.principal.clone().unwrap_or_default().into(),
+                commit.summary.clone().unwrap_or_default().into(),
             ]);
         }
     }

@@ -1,17 +1,16 @@
 //! `enjamb log`
 
 use clap::Args;
-use enjamb_core::CommitId;
-use enjamb_core::chain::CommitKind;
-use enjamb_ledger::StoredCommit;
-use enjamb_service::{Filter, Page, Source, Store};
+use enjamb_core::limits;
+use enjamb_server::{Operations, view};
+use enjamb_service::Filter;
 use renderdag::{Ancestor, GraphRowRenderer, Renderer};
 use serde_json::json;
 
 use super::Context;
 use super::filter::Filters;
-use super::show::commit_json;
-use super::status::now_ms;
+use super::show::as_json;
+use super::status::{millis, now_ms};
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{ago, count, safe};
 use crate::ui::{Cell, Table};
@@ -51,119 +50,155 @@ impl Log {
         if self.graph && is_filtered {
             return Err(Failure::usage("a graph shows whole branches: leave the filters or --graph out"));
         }
-        if let Some(remote) = context.remote()? {
-            if self.graph {
-                return Err(Failure::usage("a graph is drawn of a store on this machine: leave --graph out"));
-            }
-            let from = match &self.revision {
-                None if self.all || is_filtered => None,
-                revision => Some(revision.as_deref().unwrap_or("@")),
-            };
-            let page = remote.list(from, &filter, self.after.as_deref(), self.limit)?;
-            return report(context, "log", &page);
-        }
-        let store = context.open()?;
-        let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
-        let is_all = self.revision.is_none() && (self.all || is_filtered);
-        if is_all {
-            let source = if filter.no_summary { Source::Unsummarised } else { Source::Store };
-            let page = store.list(source, &filter, after, self.limit)?;
-            return report(context, "log", &page);
-        }
-        let tip = store.revision(self.revision.as_deref().unwrap_or("@"))?;
-        let page = store.list(Source::Chain(tip), &filter, after, self.limit)?;
+        let operations = context.operations()?;
+        let from = match self.revision {
+            None if self.all || is_filtered => None,
+            revision => Some(revision.unwrap_or_else(|| "@".into())),
+        };
+        let after = self.after.as_deref().map(|text| commit_id(&operations, text)).transpose()?;
+        let page = list(&operations, from.as_deref(), &filter, after, self.limit)?;
         if !self.graph || context.ui.is_json() {
             return report(context, "log", &page);
         }
-        for line in graph(&store, &page.commits, tip, self.limit)? {
+        for line in graph(&operations, &page.contexts, self.limit)? {
             context.ui.answer(line)?;
         }
         Ok(Exit::Done)
     }
 }
 
+/// The whole id of a commit that is named by any word.
+pub fn commit_id(operations: &Operations, revision: &str) -> Result<String> {
+    let found: view::Context = operations.call("show", json!({"context": revision}))?;
+    Ok(found.id)
+}
+
+/// Commits of the store, or along a chain, as many as are wanted: pages of an operation are bounded.
+pub fn list(
+    operations: &Operations,
+    from: Option<&str>,
+    filter: &Filter,
+    after: Option<String>,
+    limit: usize,
+) -> Result<view::Contexts> {
+    let mut all = view::Contexts { contexts: Vec::new(), next: after };
+    loop {
+        let left = limit.saturating_sub(all.contexts.len()).min(limits::PAGE_ROWS_MAX);
+        if left == 0 {
+            return Ok(all);
+        }
+        let page: view::Contexts = operations.call(
+            "log",
+            json!({
+                "from": from, "principal": filter.principal, "template": filter.template, "session": filter.session,
+                "ticket": filter.ticket, "has_ticket": filter.has_ticket, "thread": filter.thread,
+                "format": filter.format, "since": filter.since.map(|at| at.to_string()),
+                "until": filter.until.map(|at| at.to_string()), "no_summary": filter.no_summary, "tips": filter.tips,
+                "limit": left, "cursor": all.next,
+            }),
+        )?;
+        all.contexts.extend(page.contexts);
+        all.next = page.next;
+        if all.next.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
 /// Prints a page, and how to come by the next one.
-pub fn report(context: &mut Context<'_>, schema: &str, page: &Page) -> Result<Exit> {
-    let next = page.next.map(|id| id.to_string());
+pub fn report(context: &mut Context<'_>, schema: &str, page: &view::Contexts) -> Result<Exit> {
     if context.ui.is_json() {
-        let rows: Vec<_> = page.commits.iter().map(|commit| commit_json(commit, None)).collect();
-        context.ui.json(schema, json!({"contexts": rows, "next": next}))?;
+        context.ui.json(schema, as_json(page))?;
         return Ok(Exit::Done);
     }
-    context.ui.table(&table(&page.commits))?;
-    if let Some(next) = next {
+    context.ui.table(&table(&page.contexts))?;
+    if let Some(next) = &page.next {
         context.ui.note(&format!("there may be more: --after {next}"));
     }
     Ok(Exit::Done)
 }
 
-pub fn table(history: &[StoredCommit]) -> Table {
+pub fn table(history: &[view::Context]) -> Table {
     let now = now_ms();
     let mut table = Table::new(&["", "commit", "age", "who", "tokens", "what"]);
-    for stored in history {
-        let id = &stored.commit.commit_id;
+    for commit in history {
         table.row([
-            sign(stored.link.kind).into(),
-            Cell::new(&id[..12], id),
-            Cell::new(ago(now, stored.link.created_at.as_millis()), &stored.commit.created_at),
-            stored.commit.principal.clone().unwrap_or_default().into(),
-            Cell::new(count(stored.commit.token_count), stored.commit.token_count),
-            stored.summary.clone().unwrap_or_default().into(),
+            sign(&commit.kind).into(),
+            short(&commit.id),
+            Cell::new(ago(now, millis(&commit.created_at)), &commit.created_at),
+            commit.principal.clone().unwrap_or_default().into(),
+            Cell::new(count(commit.tokens.value), commit.tokens.value),
+            commit.summary.clone().unwrap_or_default().into(),
         ]);
     }
     table
 }
 
-fn sign(kind: CommitKind) -> &'static str {
+/// The beginning of an id for a person, all of it for a program.
+pub fn short(id: &str) -> Cell {
+    Cell::new(beginning(id), id)
+}
+
+fn beginning(id: &str) -> &str {
+    id.get(..12).unwrap_or(id)
+}
+
+fn sign(kind: &str) -> &'static str {
     match kind {
-        CommitKind::Delta => "○",
-        CommitKind::Compaction => "◆",
-        CommitKind::Snapshot => "◇",
+        "compaction" => "◆",
+        "snapshot" => "◇",
+        _ => "○",
     }
 }
 
-/// The history and the branches that leave it, newest first, drawn as lanes.
-fn graph(store: &Store, history: &[StoredCommit], tip: CommitId, limit: usize) -> Result<Vec<String>> {
+/// The history and the branches that leave it, newest first, drawn as lanes. The first of the history is its tip.
+fn graph(operations: &Operations, history: &[view::Context], limit: usize) -> Result<Vec<String>> {
     let mut all = history.to_vec();
-    for stored in history {
-        for child in store.children(&stored.link.id)? {
-            add_branch(store, &mut all, child, limit)?;
-        }
+    for commit in history {
+        add_branches(operations, &mut all, &commit.id, limit)?;
     }
+    let tip = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
     // Children before parents, and of two branches the younger first.
-    all.sort_by_key(|stored| std::cmp::Reverse((stored.link.created_at, stored.link.generation)));
+    all.sort_by_key(|commit| std::cmp::Reverse((micros(&commit.created_at), commit.generation)));
     let now = now_ms();
     let mut renderer = GraphRowRenderer::new().output().with_min_row_height(0).build_box_drawing();
     let mut lines = Vec::new();
-    for stored in all.iter().take(limit) {
-        let parents = stored.link.parent.map(|parent| match all.iter().any(|other| other.link.id == parent) {
+    for commit in all.iter().take(limit) {
+        let parents = commit.parent.clone().map(|parent| match all.iter().any(|other| other.id == parent) {
             true => Ancestor::Parent(parent),
             false => Ancestor::Ancestor(parent),
         });
-        let glyph = if stored.link.id == tip { "@" } else { sign(stored.link.kind) };
-        let row = renderer.next_row(stored.link.id, parents.into_iter().collect(), glyph.into(), describe(stored, now));
+        let glyph = if commit.id == tip { "@" } else { sign(&commit.kind) };
+        let row = renderer.next_row(commit.id.clone(), parents.into_iter().collect(), glyph.into(), told(commit, now));
         lines.extend(row.lines().map(str::to_owned));
     }
     Ok(lines)
 }
 
-fn add_branch(store: &Store, all: &mut Vec<StoredCommit>, id: CommitId, limit: usize) -> Result<()> {
-    let mut waiting = vec![id];
-    while let Some(id) = waiting.pop().filter(|_| all.len() < limit * 4) {
-        if all.iter().any(|stored| stored.link.id == id) {
-            continue;
+fn micros(at: &str) -> i64 {
+    at.parse::<enjamb_core::Timestamp>().map_or(0, enjamb_core::Timestamp::as_micros)
+}
+
+/// Adds what follows a commit and is not there yet.
+fn add_branches(operations: &Operations, all: &mut Vec<view::Context>, of: &str, limit: usize) -> Result<()> {
+    let mut waiting = vec![of.to_owned()];
+    while let Some(id) = waiting.pop().filter(|_| all.len() < limit.saturating_mul(4)) {
+        let children: view::SomeContexts =
+            operations.call("children", json!({"context": id, "limit": limits::PAGE_ROWS_MAX}))?;
+        for child in children.contexts {
+            if !all.iter().any(|known| known.id == child.id) {
+                waiting.push(child.id.clone());
+                all.push(child);
+            }
         }
-        all.push(store.show(&id)?);
-        waiting.extend(store.children(&id)?);
     }
     Ok(())
 }
 
-fn describe(stored: &StoredCommit, now: u64) -> String {
-    let age = ago(now, stored.link.created_at.as_millis());
-    let who = stored.commit.principal.as_deref().unwrap_or_default();
-    let what = stored.summary.as_deref().unwrap_or_default();
-    let text =
-        format!("{}  {age}  {who}  {}  {what}", &stored.commit.commit_id[..12], count(stored.commit.token_count));
+fn told(commit: &view::Context, now: u64) -> String {
+    let age = ago(now, millis(&commit.created_at));
+    let who = commit.principal.as_deref().unwrap_or_default();
+    let what = commit.summary.as_deref().unwrap_or_default();
+    let text = format!("{}  {age}  {who}  {}  {what}", beginning(&commit.id), count(commit.tokens.value));
     safe(text.trim_end()).replace('\n', " ")
 }

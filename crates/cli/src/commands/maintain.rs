@@ -1,9 +1,11 @@
 //! `enjamb maintain`
 
 use clap::Args;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
@@ -20,32 +22,34 @@ pub struct Maintain {
 
 impl Maintain {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
+        let done = self.done(context)?;
+        if context.ui.is_json() {
+            context.ui.json("maintain", as_json(&done))?;
+            return Ok(Exit::Done);
+        }
+        match done.segments {
+            0 => context.ui.line("nothing to seal")?,
+            _ => context.ui.line(format!(
+                "sealed {} of {} into {}",
+                plural(done.sealed_records, "record"),
+                bytes(done.raw_bytes),
+                bytes(done.segment_bytes)
+            ))?,
+        }
+        context.ui.line(format!("store  {} before, {} now", bytes(done.bytes_before), bytes(done.bytes_after)))?;
+        Ok(Exit::Done)
+    }
+
+    /// As for `verify`: on this machine it can be watched.
+    fn done(&self, context: &Context<'_>) -> Result<view::Maintenance> {
+        if context.address().is_some() {
+            return Ok(context.operations()?.call("maintain", json!({"rebuild_index": self.rebuild_index}))?);
+        }
         let store = context.open()?;
         if self.rebuild_index {
             store.rebuild_index()?;
         }
         let done = context.ui.with_progress("sealing", |progress| store.maintain(progress))?;
-        let sealed = done.sealed;
-        if context.ui.is_json() {
-            let value = json!({
-                "sealed_records": sealed.records, "segments": sealed.segments, "raw_bytes": sealed.raw_bytes,
-                "segment_bytes": sealed.stored_bytes, "swept_bytes": done.swept_bytes,
-                "bytes_before": done.bytes_before, "bytes_after": done.bytes_after,
-                "index_rebuilt": self.rebuild_index,
-            });
-            context.ui.json("maintain", value)?;
-            return Ok(Exit::Done);
-        }
-        match sealed.segments {
-            0 => context.ui.line("nothing to seal")?,
-            _ => context.ui.line(format!(
-                "sealed {} of {} into {}",
-                plural(sealed.records, "record"),
-                bytes(sealed.raw_bytes),
-                bytes(sealed.stored_bytes)
-            ))?,
-        }
-        context.ui.line(format!("store  {} before, {} now", bytes(done.bytes_before), bytes(done.bytes_after)))?;
-        Ok(Exit::Done)
+        Ok(view::Maintenance::of(&done, self.rebuild_index))
     }
 }

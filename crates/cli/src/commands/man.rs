@@ -20,7 +20,9 @@ pub struct Man {
 
 impl Man {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let command = Cli::command();
+        let mut command = Cli::command();
+        // What is made when it is asked for is made now: every command has its page.
+        command.build();
         let Some(dir) = self.dir else {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page)?;

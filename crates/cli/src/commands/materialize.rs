@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use enjamb_core::chain::Stop;
+use enjamb_server::view::Account;
 use enjamb_service::{Materialize as Request, Materialized, Store};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use super::remote::Remote;
+use super::show::as_json;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{bytes, count, plural};
 
@@ -55,7 +57,7 @@ impl Materialize {
                 write(&store, &request, &mut out)?
             }
         };
-        report(context, &done)
+        report(context, &Account::from(&done))
     }
 }
 
@@ -66,30 +68,14 @@ impl Materialize {
         }
         let asked = json!({"context": self.revision, "stop": self.stop, "format": self.format});
         if context.ui.is_json() && self.output.is_none() {
-            context.ui.json("materialize", remote.call("account", asked)?)?;
-            return Ok(Exit::Done);
+            return report(context, &remote.0.call("account", asked)?);
         }
         let mut download = remote.0.download("materialize", asked.clone(), &[])?;
         match &self.output {
             Some(path) => super::file::create(path, |out| Ok(std::io::copy(&mut download.reader(), out)?))?,
             None => std::io::copy(&mut download.reader(), &mut context.ui.stored_writer())?,
         };
-        if context.ui.is_json() {
-            context.ui.json("materialize", remote.call("account", asked)?)?;
-            return Ok(Exit::Done);
-        }
-        let told = |name: &str| download.header(name).unwrap_or("?").to_owned();
-        let number = |name: &str| told(name).parse().unwrap_or(0);
-        context.ui.note(&format!(
-            "{}, {}, {} tokens, {}   {} ({})",
-            plural(number("enjamb-commits"), "commit"),
-            plural(number("enjamb-messages"), "message"),
-            count(number("enjamb-tokens")),
-            bytes(number("content-length")),
-            told("enjamb-format"),
-            told("enjamb-tier")
-        ));
-        Ok(Exit::Done)
+        report(context, &remote.0.call("account", asked)?)
     }
 }
 
@@ -107,19 +93,9 @@ fn write(store: &Store, request: &Request, out: &mut dyn Write) -> Result<Materi
     Ok(done)
 }
 
-fn report(context: &mut Context<'_>, done: &Materialized) -> Result<Exit> {
+fn report(context: &mut Context<'_>, done: &Account) -> Result<Exit> {
     if context.ui.is_json() {
-        let ledger: Option<Vec<Value>> = done.ledger.as_ref().map(|ledger| {
-            let row = |(outcome, reason, blocks): (enjamb_formats::Outcome, &str, u64)| {
-                json!({"outcome": outcome.as_str(), "reason": reason, "blocks": blocks})
-            };
-            ledger.rows().map(row).collect()
-        });
-        let value = json!({
-            "tier": done.tier.as_str(), "format": done.format, "commits": done.commits, "bytes": done.bytes,
-            "messages": done.messages, "tokens": done.tokens, "ledger": ledger,
-        });
-        context.ui.json("materialize", value)?;
+        context.ui.json("materialize", as_json(done))?;
         return Ok(Exit::Done);
     }
     context.ui.note(&format!(
@@ -131,8 +107,8 @@ fn report(context: &mut Context<'_>, done: &Materialized) -> Result<Exit> {
         done.format,
         done.tier
     ));
-    for (outcome, reason, blocks) in done.ledger.iter().flat_map(|ledger| ledger.rows()) {
-        context.ui.note(&format!("  {:9}{}  {reason}", outcome.as_str(), plural(blocks, "block")));
+    for fate in done.ledger.iter().flatten() {
+        context.ui.note(&format!("  {:9}{}  {}", fate.outcome, plural(fate.blocks, "block"), fate.reason));
     }
     Ok(Exit::Done)
 }

@@ -17,7 +17,7 @@ impl Mcp {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open_or_create()?;
         let failed = |error: enjamb_server::ServeError| Failure::Usage { message: error.to_string(), help: None };
-        enjamb_server::serve_mcp(store).map_err(failed)?;
+        enjamb_server::serve_mcp(store, super::current::surroundings()).map_err(failed)?;
         Ok(Exit::Done)
     }
 }

@@ -1,6 +1,7 @@
 //! `enjamb merge-base`
 
 use clap::Args;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
@@ -16,10 +17,9 @@ pub struct MergeBase {
 
 impl MergeBase {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let shared = store.merge_base(&store.revision(&self.a)?, &store.revision(&self.b)?)?;
+        let asked = json!({"context": self.a, "other": self.b});
+        let view::MergeBase { id: shared } = context.operations()?.call("merge_base", asked)?;
         let exit = if shared.is_some() { Exit::Done } else { Exit::No };
-        let shared = shared.map(|id| id.to_string());
         if context.ui.is_json() {
             context.ui.json("merge_base", json!({"id": shared}))?;
         } else if let Some(id) = shared {

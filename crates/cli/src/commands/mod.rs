@@ -14,11 +14,13 @@ mod compact;
 mod compact_view;
 mod compile;
 mod completions;
+mod config;
 mod current;
 mod cursor;
 mod delivery;
 mod demo;
 mod diff;
+mod discuss;
 mod doctor;
 mod endpoint;
 mod export;
@@ -52,6 +54,7 @@ mod resolve;
 mod restore;
 mod resume;
 mod resume_view;
+mod run;
 mod serve;
 mod show;
 mod status;
@@ -76,7 +79,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ClapErrorKind;
 use clap::{Args, Parser, Subcommand};
-use enjamb_service::{Actor, DrainBounds, Env, MissedAt, Store};
+use enjamb_service::{Actor, Config, ConfigPlaces, DrainBounds, Env, MissedAt, ServiceError, Store};
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::safe;
@@ -116,7 +119,10 @@ pub struct Global {
     pub origin: String,
 }
 
+/// The arguments of a command are made when it is asked for: those of all others would be a quarter of what a short
+/// command costs.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Make a store
     Init(init::Init),
@@ -154,6 +160,10 @@ pub enum Command {
     Materialize(materialize::Materialize),
     /// Go on from a commit in an agent: write a session that it loads
     Resume(resume::Resume),
+    /// Start an agent from a context, and keep what it does as it does it
+    Run(run::Run),
+    /// Start the agent of a ticket from what it understood
+    Discuss(discuss::Discuss),
     /// Say why a context would not load
     Check(check::Check),
     /// Write a fork of a context that loads
@@ -240,6 +250,10 @@ pub enum Command {
     #[command(subcommand)]
     #[command(after_help = "Example:\n  enjamb token create --scope read")]
     Token(token::Token),
+    /// Settings, and where they come from
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb config list --show-origin")]
+    Config(config::Config),
     /// Look for trouble
     Doctor(doctor::Doctor),
     /// The whole story on a sample, in a store that is thrown away
@@ -306,8 +320,21 @@ impl Context<'_> {
     /// spool, and `status` shows it.
     fn drain_in_passing(&self, store: &Store) {
         let _ = store.drain(&import::of_hooks(), DrainBounds::IN_PASSING);
+        let _ = store.settle_runs(&Actor { actor_id: "enjamb".into(), origin: "run".into() });
         // So do tasks whose supervisors were killed: what cannot be recorded now is found again.
         let _ = store.end_lost_tasks();
+    }
+
+    /// The settings that hold here.
+    pub fn config(&self) -> Result<Config> {
+        let config = Config::load(&Self::config_places()?, &|name| std::env::var_os(name));
+        Ok(config.map_err(ServiceError::from)?)
+    }
+
+    /// Where settings are looked for.
+    pub fn config_places() -> Result<ConfigPlaces> {
+        let here = std::env::current_dir().map_err(|source| ServiceError::File { path: ".".into(), source })?;
+        Ok(ConfigPlaces::of(&environment, here))
     }
 
     pub fn actor(&self) -> Actor {
@@ -360,6 +387,8 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Check(check) => check.run(context),
         Command::Repair(repair) => repair.run(context),
         Command::Resume(resume) => resume.run(context),
+        Command::Run(run) => run.run(context),
+        Command::Discuss(discuss) => discuss.run(context),
         Command::Replant(replant) => replant.run(context),
         Command::Fork(fork) => fork.run(context),
         Command::Refs(refs) => refs.run(context),
@@ -394,6 +423,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Serve(serve) => serve.run(context),
         Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),
+        Command::Config(config) => config.run(context),
         Command::Doctor(doctor) => doctor.run(context),
         Command::Demo(demo) => demo.run(context),
         Command::Completions(completions) => completions.run(context),

@@ -1,10 +1,11 @@
 //! `enjamb note`
 
 use clap::Args;
-use enjamb_service::{Note as Words, tags_of};
+use enjamb_server::view;
+use serde_json::json;
 
 use super::Context;
-use super::show::commit_json;
+use super::show::as_json;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
@@ -32,14 +33,13 @@ impl Note {
         if self.summary.is_none() && tags.is_none() {
             return Err(Failure::usage("what is to be noted? Give -m or --tag"));
         }
-        let store = context.open()?;
-        let id = store.revision(&self.revision)?;
-        let commit = store.note(&id, Words { summary: self.summary, tags }, &context.actor())?;
+        let asked = json!({"context": self.revision, "summary": self.summary, "tags": tags});
+        let commit: view::Context = context.operations()?.call("note", asked)?;
         if context.ui.is_json() {
-            context.ui.json("note", commit_json(&commit, None))?;
+            context.ui.json("note", as_json(&commit))?;
         } else {
             let summary = commit.summary.as_deref().unwrap_or_default();
-            context.ui.line(format!("{id}  {summary}  {}", tags_of(&commit).join(" ")).trim_end())?;
+            context.ui.line(format!("{}  {summary}  {}", commit.id, commit.tags.join(" ")).trim_end())?;
         }
         Ok(Exit::Done)
     }

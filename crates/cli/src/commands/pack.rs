@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use enjamb_core::chain::Stop;
-use enjamb_core::pack::{Change, Pack as ContextPack, PackDiff, Repo, Source};
-use enjamb_service::{Exported, PackRecord, PackRequest, Packed, Store};
-use serde_json::{Value, json};
+use enjamb_core::pack::{Change, Pack as ContextPack, PackDiff, Source};
+use enjamb_server::{Operations, view};
+use enjamb_service::{Exported, ServiceError};
+use serde_json::json;
 
 use super::Context;
+use super::log::short;
+use super::show::as_json;
 use crate::failure::{Exit, Failure, Result};
 use crate::text::{ago, plural};
 use crate::ui::{Cell, Table};
@@ -32,7 +34,7 @@ pub struct Pack {
     title: Option<String>,
     /// The repository that files are of [default: what the runtime says, or local/ and the directory that the agent worked in]
     #[arg(long, value_name = "OWNER/NAME", value_parser = parse_repo)]
-    repo: Option<Repo>,
+    repo: Option<String>,
     /// Replace secrets before hashing; how many of which kind is recorded
     #[arg(long)]
     redact: bool,
@@ -105,8 +107,9 @@ impl Pack {
         match self.action {
             Some(Action::List { session, limit }) => list(context, session.as_deref(), limit),
             Some(Action::Show { pack, out }) => {
-                let packed = context.open()?.packed(&pack)?;
-                out.write_all(context, std::slice::from_ref(&packed), Form::Json)
+                let operations = context.operations()?;
+                let record: view::Pack = operations.call("pack_record", json!({"pack": pack}))?;
+                out.write_all(context, &operations, &[record], Form::Json)
             }
             Some(Action::Verify { pack }) => verify(context, &pack),
             Some(Action::Diff { a, b, exit_code }) => diff(context, &a, &b, exit_code),
@@ -115,30 +118,18 @@ impl Pack {
     }
 
     fn pack(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
+        let operations = context.operations()?;
         let sources = if self.sources.is_empty() { vec!["@".to_owned()] } else { self.sources };
         self.out.check(sources.len())?;
-        let stop = parse_stop(&store, &self.stop)?;
-        let request = |text: &String| -> Result<PackRequest> {
-            let from = store.pack_from(text, stop)?;
-            Ok(PackRequest { from, title: self.title.clone(), repo: self.repo.clone(), redact: self.redact })
-        };
-        let requests = sources.iter().map(request).collect::<Result<Vec<_>>>()?;
-        let packed = store.pack(&requests, &context.actor())?;
+        let asked = json!({
+            "from": sources, "stop": self.stop, "title": self.title, "repo": self.repo, "redact": self.redact,
+        });
+        let view::Packs { packs } = operations.call("pack", asked)?;
         if self.out.form.is_none() && self.out.output.is_none() || context.ui.is_json() {
-            self.out.files(&packed, Form::Json)?;
-            return report(context, &packed);
+            self.out.files(&operations, &packs, Form::Json)?;
+            return report(context, &packs);
         }
-        self.out.write_all(context, &packed, Form::Json)
-    }
-}
-
-/// What is to be read has no secrets in it. JSON is the pack itself, and its hash is of just these bytes.
-fn text_of(form: Exported, packed: &Packed) -> String {
-    let text = form.write(&packed.pack);
-    match form {
-        Exported::Json => text,
-        Exported::Markdown | Exported::Yaml => enjamb_core::redact::mask(&text).into_owned(),
+        self.out.write_all(context, &operations, &packs, Form::Json)
     }
 }
 
@@ -156,30 +147,36 @@ impl Out {
         }
     }
 
-    fn write_all(&self, context: &mut Context<'_>, packed: &[Packed], default: Form) -> Result<Exit> {
+    fn write_all(
+        &self,
+        context: &mut Context<'_>,
+        operations: &Operations,
+        packs: &[view::Pack],
+        default: Form,
+    ) -> Result<Exit> {
         if self.output.is_some() {
-            self.files(packed, default)?;
-            return report(context, packed);
+            self.files(operations, packs, default)?;
+            return report(context, packs);
         }
-        let form = Exported::from(self.form.unwrap_or(default));
-        for packed in packed {
+        for pack in packs {
             if context.ui.is_json() {
-                return report(context, std::slice::from_ref(packed));
+                return report(context, std::slice::from_ref(pack));
             }
-            context.ui.stored(text_of(form, packed).as_bytes())?;
+            context.ui.stored(&text_of(operations, &pack.hash, self.form.unwrap_or(default))?)?;
         }
         Ok(Exit::Done)
     }
 
-    fn files(&self, packed: &[Packed], default: Form) -> Result<()> {
+    fn files(&self, operations: &Operations, packs: &[view::Pack], default: Form) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
-        let form = Exported::from(self.form.unwrap_or(default));
-        for packed in packed {
+        let form = self.form.unwrap_or(default);
+        for pack in packs {
             let path = match output.is_dir() {
-                true => output.join(packed.pack.file_name(form.extension())),
+                true => output.join(read(operations, &pack.hash)?.file_name(Exported::from(form).extension())),
                 false => output.clone(),
             };
-            super::file::create(&path, |out| Ok(out.write_all(text_of(form, packed).as_bytes())?))?;
+            let text = text_of(operations, &pack.hash, form)?;
+            super::file::create(&path, |out| Ok(out.write_all(&text)?))?;
         }
         Ok(())
     }
@@ -195,59 +192,55 @@ impl From<Form> for Exported {
     }
 }
 
+/// A pack in a form. What is to be read has no secrets in it; JSON is the pack itself.
+fn text_of(operations: &Operations, hash: &str, form: Form) -> Result<Vec<u8>> {
+    let form = match form {
+        Form::Json => "json",
+        Form::Markdown => "md",
+        Form::Yaml => "yaml",
+    };
+    Ok(operations.bytes("packed", json!({"pack": hash, "format": form}))?.0)
+}
+
+fn read(operations: &Operations, hash: &str) -> Result<ContextPack> {
+    Ok(ContextPack::parse(&text_of(operations, hash, Form::Json)?).map_err(ServiceError::from)?)
+}
+
 /// Says what became of packs: a line with the hash for each, and on stderr what their hashes do not cover.
-pub fn report(context: &mut Context<'_>, packed: &[Packed]) -> Result<Exit> {
+pub fn report(context: &mut Context<'_>, packs: &[view::Pack]) -> Result<Exit> {
     if context.ui.is_json() {
-        let rows: Vec<_> = packed.iter().map(packed_json).collect();
-        context.ui.json("pack", json!({"packs": rows}))?;
+        context.ui.json("pack", json!({"packs": packs}))?;
         return Ok(Exit::Done);
     }
-    for Packed { record, known, warnings, .. } in packed {
-        for warning in warnings {
-            context.ui.note(&format!("{}: {} {}", &record.hash[..12], warning.count, warning.what));
+    for pack in packs {
+        let name = pack.hash.get(..12).unwrap_or(&pack.hash);
+        for warning in pack.warnings.iter().flatten() {
+            context.ui.note(&format!("{name}: {} {}", warning.count, warning.what));
         }
-        let known = if *known { ", known already" } else { "" };
-        let (messages, sources) = (plural(record.messages, "message"), plural(record.sources, "set"));
-        context.ui.note(&format!("{}: {messages}, {sources} of sources{known}", &record.hash[..12]));
-        context.ui.answer(&record.hash)?;
+        let known = if pack.known == Some(true) { ", known already" } else { "" };
+        let (messages, sources) = (plural(pack.messages, "message"), plural(pack.sources, "set"));
+        context.ui.note(&format!("{name}: {messages}, {sources} of sources{known}"));
+        context.ui.answer(&pack.hash)?;
     }
     Ok(Exit::Done)
 }
 
-fn packed_json(packed: &Packed) -> Value {
-    let mut value = record_json(&packed.record);
-    value["known"] = packed.known.into();
-    value["warnings"] =
-        packed.warnings.iter().map(|warning| json!({"code": warning.code, "count": warning.count})).collect();
-    value
-}
-
-fn record_json(record: &PackRecord) -> Value {
-    let redaction: Option<Value> = record.redaction.as_deref().and_then(|json| serde_json::from_str(json).ok());
-    json!({
-        "hash": record.hash, "artifact": record.artifact.to_string(), "recorded_ms": record.recorded_ms,
-        "session": record.session, "title": record.title, "messages": record.messages, "sources": record.sources,
-        "from": record.from, "redaction": redaction,
-    })
-}
-
 fn list(context: &mut Context<'_>, session: Option<&str>, limit: u64) -> Result<Exit> {
-    let records = context.open()?.packs(session, usize::try_from(limit).unwrap_or(usize::MAX))?;
+    let found: view::Packs = context.operations()?.call("packs", json!({"session": session, "limit": limit}))?;
     if context.ui.is_json() {
-        let rows: Vec<_> = records.iter().map(record_json).collect();
-        context.ui.json("pack_list", json!({"packs": rows}))?;
+        context.ui.json("pack_list", as_json(&found))?;
         return Ok(Exit::Done);
     }
     let now_ms = enjamb_service::Env::system().now().as_millis();
     let mut table = Table::new(&["pack", "age", "session", "messages", "sources", "title"]);
-    for record in &records {
+    for pack in &found.packs {
         table.row([
-            Cell::new(&record.hash[..12], &record.hash),
-            Cell::new(ago(now_ms, record.recorded_ms), record.recorded_ms),
-            Cell::new(&record.session[..8], &record.session),
-            record.messages.to_string().into(),
-            record.sources.to_string().into(),
-            record.title.clone().unwrap_or_default().into(),
+            short(&pack.hash),
+            Cell::new(ago(now_ms, pack.recorded_ms), pack.recorded_ms),
+            Cell::new(pack.session.get(..8).unwrap_or(&pack.session), &pack.session),
+            pack.messages.to_string().into(),
+            pack.sources.to_string().into(),
+            pack.title.clone().unwrap_or_default().into(),
         ]);
     }
     context.ui.table(&table)?;
@@ -257,11 +250,9 @@ fn list(context: &mut Context<'_>, session: Option<&str>, limit: u64) -> Result<
 /// The pack in a file, if there is one of that name, or else in the store.
 fn find(context: &Context<'_>, text: &str) -> Result<ContextPack> {
     if Path::new(text).exists() || text.contains(['/', '.']) {
-        return Ok(
-            ContextPack::parse(&super::unpack::read(Path::new(text))?).map_err(enjamb_service::ServiceError::from)?
-        );
+        return Ok(ContextPack::parse(&super::unpack::read(Path::new(text))?).map_err(ServiceError::from)?);
     }
-    Ok(context.open()?.packed(text)?.pack)
+    read(&context.operations()?, text)
 }
 
 fn verify(context: &mut Context<'_>, text: &str) -> Result<Exit> {
@@ -316,19 +307,9 @@ fn diff(context: &mut Context<'_>, a: &str, b: &str, exit_code: bool) -> Result<
     Ok(exit)
 }
 
-fn parse_stop(store: &Store, text: &str) -> Result<Stop> {
-    match text {
-        "compaction" => Ok(Stop::Compaction),
-        "root" => Ok(Stop::Root),
-        revision => Ok(Stop::At(store.revision(revision)?)),
-    }
-}
-
-fn parse_repo(text: &str) -> std::result::Result<Repo, String> {
+fn parse_repo(text: &str) -> std::result::Result<String, String> {
     match text.split_once('/') {
-        Some((owner, repo)) if !owner.is_empty() && !repo.is_empty() => {
-            Ok(Repo { owner: owner.to_owned(), repo: repo.to_owned() })
-        }
+        Some((owner, repo)) if !owner.is_empty() && !repo.is_empty() => Ok(text.to_owned()),
         _ => Err("expected OWNER/NAME".to_owned()),
     }
 }

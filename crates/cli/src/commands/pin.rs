@@ -1,7 +1,7 @@
 //! `enjamb pin`
 
 use clap::Args;
-use enjamb_service::parse_ttl;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
@@ -34,25 +34,18 @@ impl Pin {
                 help,
             });
         }
-        let ttl_ms = self.ttl.as_deref().map(parse_ttl).transpose()?;
-        let store = context.open()?;
-        let mut done = Vec::new();
-        for text in &self.artifacts {
-            let id = store.resolve_artifact(text)?;
-            store.set_policy(&id, &self.policy, ttl_ms, &context.actor())?;
-            done.push(store.artifact(&id)?);
+        let operations = context.operations()?;
+        let mut done: Vec<view::Artifact> = Vec::new();
+        for artifact in &self.artifacts {
+            let asked = json!({"artifact": artifact, "policy": self.policy, "ttl": self.ttl});
+            done.push(operations.call("pin", asked)?);
         }
         if context.ui.is_json() {
-            let row = |artifact: &enjamb_service::ArtifactView| {
-                json!({
-                    "id": artifact.id.to_string(), "policy": artifact.policy.name(),
-                    "expires_ms": artifact.policy.expires_ms(),
-                })
-            };
+            let row = |artifact: &view::Artifact| json!({"id": artifact.id, "policy": artifact.policy, "expires_ms": artifact.expires_ms});
             context.ui.json("pin", json!({"artifacts": done.iter().map(row).collect::<Vec<_>>()}))?;
         } else {
             for artifact in &done {
-                context.ui.line(format!("{}  {}", artifact.id, artifact.policy.name()))?;
+                context.ui.line(format!("{}  {}", artifact.id, artifact.policy))?;
             }
         }
         Ok(Exit::Done)

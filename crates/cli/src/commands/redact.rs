@@ -1,10 +1,11 @@
 //! `enjamb redact`
 
 use clap::{Args, Subcommand};
-use enjamb_service::SecretPlace;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::plural;
 use crate::ui::{Cell, Table};
@@ -34,19 +35,18 @@ struct List {
 impl Redact {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let Action::List(list) = self.action;
-        let store = context.open()?;
-        let places = store.secrets(list.session.as_deref())?;
+        let found: view::Secrets = context.operations()?.call("secrets", json!({"session": list.session}))?;
         if context.ui.is_json() {
-            let rows: Vec<_> = places.iter().map(row).collect();
-            context.ui.json("redact_list", json!({"rules": enjamb_core::redact::RULE_SET, "secrets": rows}))?;
+            context.ui.json("redact_list", as_json(&found))?;
             return Ok(Exit::Done);
         }
+        let places = &found.secrets;
         let mut table = Table::new(&["session", "kind", "secret", "id", "place"]);
-        for place in &places {
+        for place in places {
             let session: String = place.session.as_deref().unwrap_or("-").chars().take(13).collect();
             table.row([
                 Cell::new(session, place.session.as_deref().unwrap_or("-")),
-                place.rule.into(),
+                place.rule.as_str().into(),
                 format!("{} ({})", place.preview, plural(place.bytes, "byte")).into(),
                 place.digest.as_str().into(),
                 format!("{}:{}", place.path, place.offset).into(),
@@ -58,12 +58,4 @@ impl Redact {
         }
         Ok(Exit::Done)
     }
-}
-
-fn row(place: &SecretPlace) -> serde_json::Value {
-    json!({
-        "path": place.path, "session": place.session, "commit": place.commit.map(|id| id.to_string()),
-        "rule": place.rule, "offset": place.offset, "bytes": place.bytes, "preview": place.preview,
-        "digest": place.digest,
-    })
 }

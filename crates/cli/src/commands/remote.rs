@@ -1,14 +1,15 @@
-//! Commands on a store that a server has: `--store http://…`, `https://…` or `unix://…`.
+//! Where the store is: in this process, or behind a server (`--store http://…`, `https://…`, `unix://…`).
 //!
-//! What is asked for goes over the wire as an operation of the server's table; answers are read back into the types that
-//! a store on this machine gives, so that they are printed by the same code.
+//! What is asked for is an operation of the server's table, by name, and commands print the answer; whether a server gave it
+//! or the store itself they need not know. A few commands move bytes of any size and do that for each way by themselves.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::path::Path;
 
-use enjamb_core::{CommitId, StreamId};
-use enjamb_ledger::{Appended, FrameAt, StoredCommit, StreamSummary};
-use enjamb_server::{Address, Client, ClientError, Secret, view};
-use enjamb_service::{Append, Filter, Page, Stored};
+use enjamb_core::StreamId;
+use enjamb_ledger::{Appended, FrameAt, StreamSummary};
+use enjamb_server::{Address, Client, ClientError, Operations, Secret, Told, socket_of, view};
+use enjamb_service::{Append, Stored};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -16,11 +17,34 @@ use crate::failure::{Failure, Result};
 
 /// The variable that holds the token for a server.
 const TOKEN: &str = "ENJAMB_TOKEN";
+/// Set, it says that the store is opened here though a server has it open too.
+const DIRECT: &str = "ENJAMB_DIRECT";
 
 impl Context<'_> {
-    /// The server that has the store, if one is named.
+    /// The operations of the store, which must be there.
+    pub fn operations(&self) -> Result<Operations> {
+        match self.remote()? {
+            Some(remote) => Ok(Operations::there(remote.0)),
+            None => Ok(Operations::here(self.open()?, self.actor())),
+        }
+    }
+
+    /// The operations of the store, made if it is not there.
+    pub fn operations_or_create(&self) -> Result<Operations> {
+        match self.remote()? {
+            Some(remote) => Ok(Operations::there(remote.0)),
+            None => Ok(Operations::here(self.open_or_create()?, self.actor())),
+        }
+    }
+
+    /// The server that has the store: one that is named, or one that runs on this machine.
     pub fn remote(&self) -> Result<Option<Remote>> {
-        let Some(address) = self.address() else { return Ok(None) };
+        let by = self.actor();
+        let acting = |client: Client| Remote(client.acting(&by.actor_id, &by.origin));
+        let Some(address) = self.address() else {
+            let dir = self.store_dir()?;
+            return Ok(listening(&dir).map(|address| acting(Client::new(&address, None))));
+        };
         let token = match std::env::var(TOKEN) {
             Err(_) => None,
             Ok(text) => {
@@ -28,8 +52,7 @@ impl Context<'_> {
                 Some(Secret::parse(text.trim()).ok_or_else(bad)?)
             }
         };
-        let by = self.actor();
-        Ok(Some(Remote(Client::new(&address, token).acting(&by.actor_id, &by.origin))))
+        Ok(Some(acting(Client::new(&address, token))))
     }
 
     pub fn address(&self) -> Option<Address> {
@@ -37,9 +60,50 @@ impl Context<'_> {
     }
 }
 
+/// The socket of a store, if somebody listens to it. A server that was killed leaves one behind that nobody does.
+fn listening(dir: &Path) -> Option<Address> {
+    if std::env::var_os(DIRECT).is_some_and(|value| !value.is_empty()) {
+        return None;
+    }
+    let socket = socket_of(dir);
+    std::fs::symlink_metadata(&socket).ok()?;
+    std::os::unix::net::UnixStream::connect(&socket).ok()?;
+    Some(Address::Socket(socket))
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::Remote(error.problem())
+        let mut problem = error.problem();
+        if problem["code"] == "no-such-route" {
+            problem["title"] = "the server does not know this: it is of another version".into();
+            problem["help"] = format!("end that server, or set {DIRECT}=1 to open the store without it").into();
+        }
+        // Where it was asked for says nothing to who typed a command.
+        let members = problem.as_object_mut();
+        let _ = members.map(|members| ["instance", "request_id"].map(|name| members.remove(name)));
+        Self::Problem(problem)
+    }
+}
+
+/// Writes the bytes that an operation gives, and says how many they were and what was told of them.
+pub fn pass_on(operations: &Operations, operation: &str, asked: Value, out: &mut dyn Write) -> Result<(u64, Told)> {
+    let (mut written, mut failed) = (0, None);
+    let told = operations.download(operation, asked, &mut |part| {
+        written += part.len() as u64;
+        out.write_all(part).map_err(|error| {
+            let kind = error.kind();
+            failed = Some(error);
+            kind.into()
+        })
+    });
+    // When it is our own output that failed, nobody else is to blame.
+    match failed {
+        Some(error) => Err(error.into()),
+        None => {
+            let told = told?;
+            out.flush()?;
+            Ok((written, told))
+        }
     }
 }
 
@@ -47,34 +111,11 @@ impl From<ClientError> for Failure {
 pub struct Remote(pub Client);
 
 /// An answer that holds something no version of ours could have sent.
-fn unreadable(what: &str) -> Failure {
-    Failure::Usage { message: format!("the server's answer holds {what} that cannot be read"), help: None }
+pub fn unreadable(what: &str) -> Failure {
+    Failure::Usage { message: format!("the answer holds {what} that cannot be read"), help: None }
 }
 
 impl Remote {
-    pub fn show(&self, revision: &str) -> Result<(StoredCommit, Vec<CommitId>)> {
-        let found: view::Context = self.0.call("show", json!({"context": revision}))?;
-        let children = found.children.iter().flatten().map(|id| id.parse().map_err(|_| unreadable("an id")));
-        let children = children.collect::<Result<_>>()?;
-        Ok((found.stored().ok_or_else(|| unreadable("a commit"))?, children))
-    }
-
-    /// Commits of the store, or along a chain, as `Store::list` has them.
-    pub fn list(&self, from: Option<&str>, filter: &Filter, after: Option<&str>, limit: usize) -> Result<Page> {
-        let found: view::Contexts = self.0.call(
-            "log",
-            json!({
-                "from": from, "principal": filter.principal, "template": filter.template, "session": filter.session,
-                "ticket": filter.ticket, "thread": filter.thread, "format": filter.format,
-                "since": filter.since.map(|at| at.to_string()), "until": filter.until.map(|at| at.to_string()),
-                "no_summary": filter.no_summary, "tips": filter.tips, "limit": limit, "cursor": after,
-            }),
-        )?;
-        let commits = found.contexts.iter().map(|one| one.stored().ok_or_else(|| unreadable("a commit")));
-        let next = found.next.map(|id| id.parse().map_err(|_| unreadable("an id"))).transpose()?;
-        Ok(Page { commits: commits.collect::<Result<_>>()?, next })
-    }
-
     pub fn streams(&self, kind: Option<&str>, by_name: bool, limit: usize) -> Result<Vec<StreamSummary>> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
@@ -94,7 +135,8 @@ impl Remote {
 
     /// A page of a stream's frames from a seq on.
     pub fn frames(&self, stream: &StreamId, from: u64, limit: usize) -> Result<Vec<view::Frame>> {
-        let asked = json!({"kind": stream.kind.as_str(), "id": stream.id, "from_seq": from, "limit": limit});
+        let asked =
+            json!({"kind": stream.kind.as_str(), "id": stream.id, "from_seq": from, "limit": limit, "raw": true});
         let page: view::Frames = self.0.call("frames", asked)?;
         Ok(page.frames)
     }

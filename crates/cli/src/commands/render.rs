@@ -1,8 +1,6 @@
 //! `enjamb render`
 
 use clap::Args;
-use enjamb_core::compile::RenderTarget;
-use enjamb_service::ServiceError;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -24,18 +22,12 @@ pub struct Render {
 
 impl Render {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let target = RenderTarget::from_id(&self.target).ok_or_else(|| ServiceError::Invalid {
-            what: "provider",
-            text: self.target.clone(),
-            expected: "open-responses, anthropic or openai-chat",
-        })?;
-        let store = context.open()?;
-        let artifact = store.resolve_artifact(&self.bundle)?;
-        let bytes = store.render(&artifact, target)?;
+        let asked = json!({"bundle": self.bundle, "target": self.target});
+        let (bytes, told) = context.operations()?.bytes("render", asked)?;
         if context.ui.is_json() {
             let rendered: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let value = json!({"bundle": artifact.to_string(), "for": target.id(), "rendered": rendered});
-            context.ui.json("render", value)?;
+            let bundle = told.get("enjamb-bundle").unwrap_or_default();
+            context.ui.json("render", json!({"bundle": bundle, "for": self.target, "rendered": rendered}))?;
         } else {
             context.ui.readable(&[bytes.as_slice(), b"\n"].concat())?;
         }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use enjamb_core::Timestamp;
+use enjamb_server::view;
 use serde_json::json;
 
 use super::Context;
@@ -19,16 +20,8 @@ pub struct Resolve {
 
 impl Resolve {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let id = match context.remote()? {
-            Some(remote) => {
-                let asked = json!({"principal": self.principal, "at": self.at.map(|at| at.to_string())});
-                remote.call("resolve", asked)?["id"].as_str().unwrap_or_default().to_owned()
-            }
-            None => {
-                let at = self.at.unwrap_or(Timestamp::from_micros(i64::MAX));
-                context.open()?.resolve(&self.principal, at)?.to_string()
-            }
-        };
+        let asked = json!({"principal": self.principal, "at": self.at.map(|at| at.to_string())});
+        let view::Resolved { id } = context.operations()?.call("resolve", asked)?;
         if context.ui.is_json() {
             context.ui.json("resolve", json!({"id": id, "principal": self.principal}))?;
         } else {

@@ -34,7 +34,7 @@ pub struct Resume {
     dry_run: bool,
 }
 
-/// How much travels, where to, and what may be lost on the way.
+// How much travels, where to, and what may be lost on the way. No doc comment: it would stand in the help of the commands.
 #[derive(Args, Clone)]
 pub struct MemoryArgs {
     /// How far back: compaction (the nearest one), root, or an ancestor [default: all that the runtime itself would have]
@@ -140,7 +140,7 @@ pub fn parse_runtime(text: &str) -> std::result::Result<Runtime, String> {
     found.ok_or_else(|| "expected claude-code, codex, gemini or opencode".to_owned())
 }
 
-fn parse_tier(text: &str) -> std::result::Result<Tier, String> {
+pub fn parse_tier(text: &str) -> std::result::Result<Tier, String> {
     let numbered = text.parse::<usize>().ok().and_then(|number| Tier::ALL.get(number.checked_sub(1)?));
     let named = || Tier::ALL.iter().find(|tier| tier.as_str() == text);
     numbered.or_else(named).copied().ok_or_else(|| "expected 1 to 4, or native, mapped, rendered or raw".to_owned())

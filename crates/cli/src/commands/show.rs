@@ -1,9 +1,7 @@
 //! `enjamb show`
 
 use clap::Args;
-use enjamb_core::CommitId;
-use enjamb_ledger::StoredCommit;
-use enjamb_service::{tags_of, tickets_of};
+use enjamb_server::view;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -22,70 +20,48 @@ pub struct Show {
 
 impl Show {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let (commit, children) = match context.remote()? {
-            Some(remote) => remote.show(&self.revision)?,
-            None => {
-                let store = context.open()?;
-                let id = store.revision(&self.revision)?;
-                (store.show(&id)?, store.children(&id)?)
-            }
-        };
+        let commit: view::Context = context.operations()?.call("show", json!({"context": self.revision}))?;
         if context.ui.is_json() {
-            context.ui.json("show", commit_json(&commit, Some(&children)))?;
+            context.ui.json("show", as_json(&commit))?;
             return Ok(Exit::Done);
         }
-        for (name, value) in rows(&commit, &children) {
+        for (name, value) in rows(&commit) {
             context.ui.answer(format!("{name:12}{value}"))?;
         }
         Ok(Exit::Done)
     }
 }
 
-fn rows(stored: &StoredCommit, children: &[CommitId]) -> Vec<(&'static str, String)> {
-    let commit = &stored.commit;
-    let tokens = format!("{} by {}", count(commit.token_count), commit.token_method.as_deref().unwrap_or("?"));
-    let mut rows = vec![("commit", commit.commit_id.clone()), ("type", stored.link.kind.as_str().into())];
+fn rows(commit: &view::Context) -> Vec<(&'static str, String)> {
+    let tokens = format!("{} by {}", count(commit.tokens.value), commit.tokens.method.as_deref().unwrap_or("?"));
+    let mut rows = vec![("commit", commit.id.clone()), ("type", commit.kind.clone())];
     let optional = [
         ("parent", &commit.parent),
         ("principal", &commit.principal),
         ("template", &commit.template),
         ("machine", &commit.machine),
-        ("session", &commit.agent_session_id),
+        ("session", &commit.session_id),
         ("thread", &commit.thread_id),
-        ("summary", &stored.summary),
+        ("summary", &commit.summary),
     ];
     rows.extend(optional.into_iter().filter_map(|(name, value)| value.clone().map(|value| (name, value))));
-    rows.extend(tickets_of(stored).into_iter().map(|ticket| ("ticket", ticket.to_owned())));
+    rows.extend(commit.tickets.iter().map(|ticket| ("ticket", ticket.clone())));
     rows.extend([
-        ("trigger", commit.checkpoint.as_str().into()),
+        ("trigger", commit.checkpoint.clone()),
         ("format", commit.format.clone()),
-        ("artifact", commit.artifact_ref.clone()),
-        ("messages", count(commit.message_count)),
+        ("artifact", commit.artifact.clone()),
+        ("messages", count(commit.messages)),
         ("tokens", tokens),
         ("created", commit.created_at.clone()),
     ]);
-    if !tags_of(stored).is_empty() {
-        rows.push(("tags", tags_of(stored).join(" ")));
+    if !commit.tags.is_empty() {
+        rows.push(("tags", commit.tags.join(" ")));
     }
-    rows.extend(children.iter().map(|child| ("child", child.to_string())));
+    rows.extend(commit.children.iter().flatten().map(|child| ("child", child.clone())));
     rows
 }
 
-pub fn commit_json(stored: &StoredCommit, children: Option<&[CommitId]>) -> Value {
-    let commit = &stored.commit;
-    let mut value = json!({
-        "id": commit.commit_id, "type": stored.link.kind.as_str(), "parent": commit.parent,
-        "generation": stored.link.generation, "principal": commit.principal, "template": commit.template,
-        "machine": commit.machine, "session_id": commit.agent_session_id, "ticket_id": commit.ticket_id,
-        "thread_id": commit.thread_id, "checkpoint": commit.checkpoint.as_str(), "format": commit.format,
-        "artifact": commit.artifact_ref, "messages": commit.message_count,
-        "tokens": {"value": commit.token_count, "method": commit.token_method},
-        "created_at": commit.created_at, "summary": stored.summary, "tags": tags_of(stored), "tickets": tickets_of(stored),
-        "attributes": commit.attributes.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok()),
-        "stream": stored.stream.to_string(), "seq": stored.seq,
-    });
-    if let Some(children) = children {
-        value["children"] = children.iter().map(ToString::to_string).collect();
-    }
-    value
+/// A view as a document.
+pub fn as_json(view: &impl serde::Serialize) -> Value {
+    serde_json::to_value(view).unwrap_or_default()
 }

@@ -26,7 +26,8 @@ const RECENT_STREAMS: usize = 5;
 
 impl Status {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        if let Some(remote) = context.remote()? {
+        // What arrives on this machine is told of its own store, whoever else has it open.
+        if let Some(remote) = context.address().is_some().then(|| context.remote()).transpose()?.flatten() {
             return remote_status(context, &remote);
         }
         let dir = context.store_dir()?;
@@ -169,6 +170,11 @@ pub fn stream_table(streams: &[StreamSummary]) -> Table {
 
 pub fn iso(ms: u64) -> String {
     Timestamp::from_millis(ms.min(i64::MAX as u64) as i64).to_string()
+}
+
+/// The milliseconds of an instant that is told as text.
+pub fn millis(at: &str) -> u64 {
+    at.parse::<Timestamp>().map_or(0, Timestamp::as_millis)
 }
 
 pub fn now_ms() -> u64 {

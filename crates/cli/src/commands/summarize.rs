@@ -1,7 +1,8 @@
 //! `enjamb summarize`
 
 use clap::Args;
-use enjamb_service::{Endpoint, REMAINING_MAX, Rule, Stopped, Summarised};
+use enjamb_server::view;
+use enjamb_service::{Endpoint, REMAINING_MAX, Stopped, Summarised};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -34,8 +35,9 @@ struct Spent {
 impl Summarize {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let Some(options) = self.endpoint.options() else {
-            let done = context.open()?.summarize(&mut Rule, self.limit, &context.actor())?;
-            return report(context, done, None);
+            let asked = json!({"limit": self.limit});
+            let view::Summaries { written, skipped, remaining } = context.operations()?.call("summarize", asked)?;
+            return report(context, Summarised { written, skipped, remaining, stopped: None }, None);
         };
         let budget = options.budget_tokens;
         let asking = format!("asking {} for summaries, {} tokens at most", options.model, count(budget));

@@ -1,11 +1,11 @@
 //! `enjamb tag`
 
 use clap::Args;
-use enjamb_core::ArtifactId;
-use enjamb_service::{Expect, Store};
+use enjamb_server::{Operations, view};
 use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::ui::{Cell, Table};
 
@@ -37,48 +37,48 @@ impl Tag {
     }
 
     fn set(&self, context: &mut Context<'_>, name: &str, artifact: Option<&str>) -> Result<Exit> {
-        let store = context.open()?;
-        let to = artifact.map(|text| store.resolve_artifact(text)).transpose()?;
-        let expect = self.expectation(&store)?;
-        let previous = store.tag(name, to, expect, &context.actor())?;
-        let show = |id: Option<enjamb_core::ArtifactId>| id.map(|id| id.to_string());
+        let operations = context.operations()?;
+        let expected = self.expectation(&operations)?;
+        let headers: Vec<_> = expected.iter().map(|(header, value)| (*header, value.as_str())).collect();
+        let operation = if artifact.is_some() { "tag" } else { "untag" };
+        let asked = json!({"name": name, "artifact": artifact});
+        let tag: view::Tag = operations.call_with(operation, asked, &headers)?;
         if context.ui.is_json() {
-            context.ui.json("tag", json!({"name": name, "artifact": show(to), "previous": show(previous)}))?;
+            context.ui.json("tag", json!({"name": tag.name, "artifact": tag.artifact, "previous": tag.previous}))?;
         } else {
-            let now = show(to).unwrap_or_else(|| "nothing".into());
+            let now = tag.artifact.unwrap_or_else(|| "nothing".into());
             context.ui.line(format!("{name} names {now}"))?;
         }
         Ok(Exit::Done)
     }
 
-    fn expectation(&self, store: &Store) -> Result<Expect<ArtifactId>> {
+    /// What the tag has to name, as headers say it.
+    fn expectation(&self, operations: &Operations) -> Result<Option<(&'static str, String)>> {
         Ok(match self.expect.as_deref() {
-            None => Expect::Anything,
-            Some("none") => Expect::Nothing,
-            Some(text) => Expect::Exactly(store.resolve_artifact(text)?),
+            None => None,
+            Some("none") => Some(("if-none-match", "*".into())),
+            Some(text) => {
+                let found: view::Artifact = operations.call("artifact", json!({"artifact": text}))?;
+                Some(("if-match", format!("\"{}\"", found.id)))
+            }
         })
     }
 }
 
 fn list(context: &mut Context<'_>, name: Option<&str>) -> Result<Exit> {
-    let store = context.open()?;
-    let mut tags = store.tags()?;
-    if let Some(name) = name {
-        tags.retain(|tag| tag.name == name);
-        if tags.is_empty() {
-            return Err(enjamb_service::ServiceError::Unknown { what: "tag", name: name.to_owned() }.into());
-        }
-    }
+    let operations = context.operations()?;
+    let tags = match name {
+        Some(name) => view::Tags { tags: vec![operations.call("tagged", json!({"name": name}))?] },
+        None => operations.call("tags", json!({}))?,
+    };
     if context.ui.is_json() {
-        let rows: Vec<_> =
-            tags.iter().map(|tag| json!({"name": tag.name, "artifact": tag.artifact.to_string()})).collect();
-        context.ui.json("tags", json!({"tags": rows}))?;
+        context.ui.json("tags", as_json(&tags))?;
         return Ok(Exit::Done);
     }
     let mut table = Table::new(&["name", "artifact"]);
-    for tag in &tags {
-        let id = tag.artifact.to_string();
-        table.row([tag.name.as_str().into(), Cell::new(&id[..20], &id)]);
+    for tag in &tags.tags {
+        let id = tag.artifact.as_deref().unwrap_or_default();
+        table.row([tag.name.as_str().into(), Cell::new(id.get(..20).unwrap_or(id), id)]);
     }
     context.ui.table(&table)?;
     Ok(Exit::Done)

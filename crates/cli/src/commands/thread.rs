@@ -4,15 +4,14 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use enjamb_core::thread::Selector;
-use enjamb_service::{Handoff, Post, RunId, ServiceError, Store, ThreadError, ThreadQuery};
+use enjamb_core::limits;
+use enjamb_server::{Operations, view};
+use enjamb_service::ServiceError;
 use serde_json::{Value, json};
 
 use super::Context;
-use super::thread_view::{
-    child_json, decision_json, decision_table, edge_json, edge_table, hit_json, hit_table, print_thread, thread_json,
-    thread_table,
-};
+use super::show::as_json;
+use super::thread_view::{decision_table, edge_table, hit_table, print_thread, thread_table};
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Subcommand)]
@@ -170,16 +169,10 @@ pub struct PostArgs {
 pub struct At {
     /// After this message and what its runs came to
     #[arg(long, value_name = "ID")]
-    at_message: Option<String>,
+    pub at_message: Option<String>,
     /// After this frame
     #[arg(long, value_name = "SEQ")]
-    at_seq: Option<u64>,
-}
-
-impl At {
-    pub fn selector(self) -> Result<Selector> {
-        Ok(Selector::of(self.at_message, self.at_seq).ok_or(ServiceError::Thread(ThreadError::BothSelectors))?)
-    }
+    pub at_seq: Option<u64>,
 }
 
 impl Thread {
@@ -189,15 +182,14 @@ impl Thread {
             Self::Create(begin) => begin.run(context, false),
             Self::List { archived, tag } => list(context, archived, tag.as_deref()),
             Self::Get { thread } => {
-                let store = context.open()?;
-                let view = store.thread(&store.resolve_thread(&thread)?)?;
-                print_thread(context, "thread", &view)
+                let found: view::Thread = context.operations()?.call("thread", json!({"thread": thread}))?;
+                print_thread(context, &found)
             }
             Self::Post(post) => post.run(context),
             Self::Events { thread, from, limit, follow } => {
-                let store = context.open()?;
-                let stream = store.resolve_thread(&thread)?;
-                super::frames::read_stream(context, &store, &stream, from, limit, follow)
+                let found: view::Thread = context.operations()?.call("thread", json!({"thread": thread}))?;
+                let stream = format!("continuity/{}", found.thread_id).parse().map_err(ServiceError::Stream)?;
+                super::frames::read_stream(context, &stream, from, limit, follow)
             }
             Self::Search { words, file, limit } => search(context, &words, file, limit),
             Self::Decisions { thread, limit } => decisions(context, &thread, limit),
@@ -208,39 +200,42 @@ impl Thread {
 
     /// Verbs that say something of a thread that is there.
     fn change(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let by = context.actor();
+        let operations = context.operations()?;
         match self {
             Self::Branch { thread, at, title } => {
-                let child = store.branch_thread(&store.resolve_thread(&thread)?, &at.selector()?, title, &by)?;
-                answer(context, "thread_branch", child_json(&child), &child.thread.id)
+                let asked =
+                    json!({"thread": thread, "title": title, "from_message_id": at.at_message, "from_seq": at.at_seq});
+                let child: view::Child = operations.call("branch", asked)?;
+                answer(context, "thread_branch", as_json(&child), &child.thread_id)
             }
             Self::Handoff { thread, at, title, summary, artifact } => {
-                let artifact = artifact.map(|text| store.resolve_artifact(&text)).transpose()?;
-                let handoff = Handoff { markdown: summary, artifact };
-                let thread = store.resolve_thread(&thread)?;
-                let child = store.handoff_thread(&thread, &at.selector()?, title, handoff, &by)?;
-                answer(context, "thread_handoff", child_json(&child), &child.thread.id)
+                let asked = json!({
+                    "thread": thread, "title": title, "from_message_id": at.at_message, "from_seq": at.at_seq,
+                    "summary_markdown": summary, "summary_artifact": artifact,
+                });
+                let child: view::Child = operations.call("handoff", asked)?;
+                answer(context, "thread_handoff", as_json(&child), &child.thread_id)
             }
             Self::Reference { thread, other, at, last } => {
-                let (thread, other) = (store.resolve_thread(&thread)?, store.resolve_thread(&other)?);
-                let done = store.reference_thread(&thread, &other, &at.selector()?, last, &by)?;
-                let extract = done.extract.to_string();
-                let value = json!({"thread_id": thread.id, "to_thread_id": other.id, "seq": done.seq, "extract": extract, "messages": done.messages});
-                answer(context, "thread_reference", value, &extract)
+                let asked = json!({
+                    "thread": thread, "other": other, "from_message_id": at.at_message, "from_seq": at.at_seq,
+                    "last": last,
+                });
+                let done: view::Reference = operations.call("reference", asked)?;
+                answer(context, "thread_reference", as_json(&done), &done.extract)
             }
             Self::Archive { thread, undo } => {
-                let view = store.archive_thread(&store.resolve_thread(&thread)?, !undo, &by)?;
-                print_thread(context, "thread", &view)
+                let view = operations.call("update_thread", json!({"thread": thread, "archived": !undo}))?;
+                print_thread(context, &view)
             }
             Self::Tag { thread, add, remove } => {
                 if add.is_empty() && remove.is_empty() {
                     return Err(Failure::usage("which tags? name some, or --remove some"));
                 }
-                let view = store.tag_thread(&store.resolve_thread(&thread)?, add, remove, &by)?;
-                print_thread(context, "thread", &view)
+                let asked = json!({"thread": thread, "add_tags": add, "remove_tags": remove});
+                print_thread(context, &operations.call("update_thread", asked)?)
             }
-            Self::Pin { thread, message, undo } => pin(context, &store, &thread, message, undo),
+            Self::Pin { thread, message, undo } => pin(context, &operations, &thread, message, undo),
             _ => unreachable!("the other verbs were taken before"),
         }
     }
@@ -252,38 +247,29 @@ impl Begin {
             Some(dir) => dir,
             None => std::env::current_dir().map_err(|source| ServiceError::File { path: ".".into(), source })?,
         };
-        let workspace = workspace.to_string_lossy();
-        let store = context.open_or_create()?;
-        let (stream, made) = if ensure {
-            store.ensure_thread(&workspace, self.title)?
-        } else {
-            (store.create_thread(&workspace, self.title)?, true)
-        };
-        let mut value = thread_json(&store.thread(&stream)?);
-        value["created"] = made.into();
-        answer(context, "thread", value, &stream.id)
+        let asked = json!({"workspace": workspace.to_string_lossy(), "title": self.title, "ensure": ensure});
+        let made: view::Thread = context.operations_or_create()?.call("create_thread", asked)?;
+        answer(context, "thread", as_json(&made), &made.thread_id)
     }
 }
 
 impl PostArgs {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let thread = store.resolve_thread(&self.thread)?;
+        let operations = context.operations()?;
         let content = match self.message.filter(|message| message != "-") {
             Some(message) => message,
             None => read_words()?,
         };
-        let run = self.run.map(|run| run.map_or(RunId::New, RunId::Given));
-        let posted = store.post(&thread, Post { content, run, idempotency_key: self.key }, &context.actor())?;
-        let value = json!({
-            "thread_id": thread.id, "message_id": posted.message, "seq": posted.seq, "run": posted.run,
-            "replayed": posted.replayed,
+        let asked = json!({
+            "thread": self.thread, "content": content, "run": self.run.is_some(), "run_id": self.run.flatten(),
         });
+        let headers: Vec<_> = self.key.as_deref().map(|key| ("idempotency-key", key)).into_iter().collect();
+        let posted: view::PostedMessage = operations.call_with("post", asked, &headers)?;
         let text = match &posted.run {
-            Some(run) => format!("{}\t{}\t{run}", posted.message, posted.seq),
-            None => format!("{}\t{}", posted.message, posted.seq),
+            Some(run) => format!("{}\t{}\t{run}", posted.message_id, posted.seq),
+            None => format!("{}\t{}", posted.message_id, posted.seq),
         };
-        answer(context, "thread_post", value, &text)
+        answer(context, "thread_post", as_json(&posted), &text)
     }
 }
 
@@ -306,28 +292,43 @@ fn answer(context: &mut Context<'_>, schema: &str, value: Value, text: &str) -> 
 }
 
 fn list(context: &mut Context<'_>, archived: bool, tag: Option<&str>) -> Result<Exit> {
-    let mut threads = context.open()?.threads()?;
-    threads.retain(|view| archived || !view.archived);
-    threads.retain(|view| tag.is_none_or(|tag| view.tags.iter().any(|name| name == tag)));
+    let operations = context.operations()?;
+    let mut threads = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let asked = json!({"archived": archived, "tag": tag, "limit": limits::PAGE_ROWS_MAX, "cursor": cursor});
+        let page: view::Threads = operations.call("threads", asked)?;
+        threads.extend(page.threads);
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
     if context.ui.is_json() {
-        let rows: Vec<_> = threads.iter().map(thread_json).collect();
-        context.ui.json("threads", json!({"threads": rows}))?;
+        context.ui.json("threads", json!({"threads": threads}))?;
     } else {
         context.ui.table(&thread_table(&threads))?;
     }
     Ok(Exit::Done)
 }
 
-fn pin(context: &mut Context<'_>, store: &Store, thread: &str, message: Option<String>, undo: bool) -> Result<Exit> {
-    let thread = store.resolve_thread(thread)?;
-    if let Some(message) = message {
-        store.pin_message(&thread, &message, !undo, &context.actor())?;
-    }
-    let pinned = store.pinned_messages(&thread)?;
+fn pin(
+    context: &mut Context<'_>,
+    operations: &Operations,
+    thread: &str,
+    message: Option<String>,
+    undo: bool,
+) -> Result<Exit> {
+    let operation = match (&message, undo) {
+        (None, _) => "pins",
+        (Some(_), false) => "pin_message",
+        (Some(_), true) => "unpin_message",
+    };
+    let pins: view::Pins = operations.call(operation, json!({"thread": thread, "message": message}))?;
     if context.ui.is_json() {
-        context.ui.json("thread_pins", json!({"thread_id": thread.id, "pinned": pinned}))?;
+        context.ui.json("thread_pins", as_json(&pins))?;
     } else {
-        for message in pinned {
+        for message in pins.pinned {
             context.ui.answer(message)?;
         }
     }
@@ -335,39 +336,35 @@ fn pin(context: &mut Context<'_>, store: &Store, thread: &str, message: Option<S
 }
 
 fn search(context: &mut Context<'_>, words: &[String], file: Option<String>, limit: usize) -> Result<Exit> {
-    let query = file.map_or_else(|| ThreadQuery::Text(words.join(" ")), ThreadQuery::File);
-    let hits = context.open()?.search_threads(&query, limit)?;
+    let words = file.is_none().then(|| words.join(" "));
+    let asked = json!({"q": words, "file": file, "limit": limit});
+    let found: view::Hits = context.operations()?.call("search_threads", asked)?;
     if context.ui.is_json() {
-        let rows: Vec<_> = hits.iter().map(hit_json).collect();
-        context.ui.json("thread_search", json!({"hits": rows}))?;
+        context.ui.json("thread_search", as_json(&found))?;
     } else {
-        context.ui.table(&hit_table(&hits))?;
+        context.ui.table(&hit_table(&found.hits))?;
     }
-    Ok(if hits.is_empty() { Exit::No } else { Exit::Done })
+    Ok(if found.hits.is_empty() { Exit::No } else { Exit::Done })
 }
 
 fn decisions(context: &mut Context<'_>, thread: &str, limit: usize) -> Result<Exit> {
-    let store = context.open()?;
-    let thread = store.resolve_thread(thread)?;
-    let decisions = store.decisions(&thread, limit)?;
+    let asked = json!({"thread": thread, "limit": limit});
+    let found: view::Decisions = context.operations()?.call("decisions", asked)?;
     if context.ui.is_json() {
-        let rows: Vec<_> = decisions.iter().map(decision_json).collect();
-        context.ui.json("thread_decisions", json!({"thread_id": thread.id, "decisions": rows}))?;
+        context.ui.json("thread_decisions", as_json(&found))?;
     } else {
-        context.ui.table(&decision_table(&decisions))?;
+        context.ui.table(&decision_table(&found.decisions))?;
     }
     Ok(Exit::Done)
 }
 
 fn map(context: &mut Context<'_>) -> Result<Exit> {
-    let store = context.open()?;
-    let edges = store.thread_edges()?;
+    let map: view::ThreadMap =
+        context.operations()?.call("thread_map", json!({"edges_only": !context.ui.is_json()}))?;
     if context.ui.is_json() {
-        let nodes: Vec<_> = store.threads()?.iter().map(thread_json).collect();
-        let edges: Vec<_> = edges.iter().map(edge_json).collect();
-        context.ui.json("thread_map", json!({"threads": nodes, "edges": edges}))?;
+        context.ui.json("thread_map", as_json(&map))?;
     } else {
-        context.ui.table(&edge_table(&edges))?;
+        context.ui.table(&edge_table(&map.edges))?;
     }
     Ok(Exit::Done)
 }

@@ -1,11 +1,13 @@
 //! `enjamb tips`
 
 use clap::Args;
-use enjamb_service::{Filter, Page, Source};
+use enjamb_server::view;
+use enjamb_service::Filter;
+use serde_json::json;
 
 use super::Context;
 use super::filter::Filters;
-use super::log::report;
+use super::log::{commit_id, list, report};
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args)]
@@ -27,20 +29,19 @@ pub struct Tips {
 impl Tips {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let filter = self.filters.read()?;
-        let store = context.open()?;
+        let operations = context.operations()?;
         let Some(revision) = self.revision else {
-            let after = self.after.as_deref().map(|text| store.revision(text)).transpose()?;
-            let page = store.list(Source::Store, &Filter { tips: true, ..filter }, after, self.limit)?;
+            let after = self.after.as_deref().map(|text| commit_id(&operations, text)).transpose()?;
+            let page = list(&operations, None, &Filter { tips: true, ..filter }, after, self.limit)?;
             return report(context, "tips", &page);
         };
         if filter != Filter::default() {
             return Err(Failure::usage("filters go with all tips: leave them or the commit out"));
         }
-        let tips = store.tips(&store.revision(&revision)?, self.limit)?;
-        let commits = tips.ids.iter().map(|id| Ok(store.show(id)?)).collect::<Result<_>>()?;
+        let tips: view::SomeContexts = operations.call("tips", json!({"context": revision, "limit": self.limit}))?;
         if tips.more {
             context.ui.note(&format!("there may be more than {}: -n COUNT", self.limit));
         }
-        report(context, "tips", &Page { commits, next: None })
+        report(context, "tips", &view::Contexts { contexts: tips.contexts, next: None })
     }
 }

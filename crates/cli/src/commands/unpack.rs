@@ -30,7 +30,8 @@ impl Unpack {
         let pack = Pack::parse(&json).map_err(ServiceError::from)?;
         pack.check().map_err(ServiceError::from)?;
         if !self.check {
-            let packed = context.open_or_create()?.unpack(&json, &context.actor())?;
+            let operations = context.operations_or_create()?;
+            let packed = operations.upload("unpack", json!({}), "application/octet-stream", json)?;
             return super::pack::report(context, &[packed]);
         }
         if context.ui.is_json() {

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use enjamb_ledger::{Checked, Finding};
+use enjamb_ledger::Checked;
+use enjamb_server::view;
 use enjamb_service::Store;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
+use super::show::as_json;
 use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 
@@ -29,38 +31,42 @@ impl Verify {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         if let Some(dir) = &self.backup {
             let findings = context.ui.with_progress("verifying", |progress| Store::verify_backup(dir, progress))?;
-            return report(context, &Checked { findings, ..Checked::default() }, "", "every file matches its digest");
+            let checked = view::Verified::from(&Checked { findings, ..Checked::default() });
+            return report(context, &checked, "", "every file matches its digest");
         }
-        let store = context.open()?;
-        let checked = context.ui.with_progress("verifying", |progress| store.verify(self.quick, progress))?;
+        let checked = self.checked(context)?;
         if self.quick {
             return report(context, &checked, &looked_at(&checked), "all is there");
         }
         report(context, &checked, &read(&checked), "all digests match, every rule holds")
     }
+
+    /// Reading every byte is for who has the files, and can be watched there. Only a server elsewhere is asked to do it.
+    fn checked(&self, context: &Context<'_>) -> Result<view::Verified> {
+        if context.address().is_some() {
+            return Ok(context.operations()?.call("verify", json!({"quick": self.quick}))?);
+        }
+        let store = context.open()?;
+        let checked = context.ui.with_progress("verifying", |progress| store.verify(self.quick, progress))?;
+        Ok(view::Verified::from(&checked))
+    }
 }
 
 /// A quick look does not open records.
-fn looked_at(checked: &Checked) -> String {
+fn looked_at(checked: &view::Verified) -> String {
     format!("looked at {} and {}   ", plural(checked.records, "record"), plural(checked.segments, "segment"))
 }
 
-fn read(checked: &Checked) -> String {
+fn read(checked: &view::Verified) -> String {
     let (frames, artifacts) = (plural(checked.frames, "frame"), plural(checked.artifacts, "artifact"));
     let (segments, bytes) = (plural(checked.segments, "segment"), bytes(checked.bytes));
     format!("checked {frames}, {artifacts}, {segments}, {bytes}   ")
 }
 
-fn report(context: &mut Context<'_>, checked: &Checked, counted: &str, verdict: &str) -> Result<Exit> {
-    let exit = if checked.findings.is_empty() { Exit::Done } else { Exit::Damaged };
+fn report(context: &mut Context<'_>, checked: &view::Verified, counted: &str, verdict: &str) -> Result<Exit> {
+    let exit = if checked.ok { Exit::Done } else { Exit::Damaged };
     if context.ui.is_json() {
-        let findings: Vec<_> = checked.findings.iter().map(finding_json).collect();
-        let value = json!({
-            "ok": findings.is_empty(), "records": checked.records, "frames": checked.frames,
-            "artifacts": checked.artifacts, "segments": checked.segments, "bytes": checked.bytes,
-            "findings": findings,
-        });
-        context.ui.json("verify", value)?;
+        context.ui.json("verify", as_json(checked))?;
         return Ok(exit);
     }
     for finding in &checked.findings {
@@ -71,8 +77,4 @@ fn report(context: &mut Context<'_>, checked: &Checked, counted: &str, verdict: 
         damaged => context.ui.line(format!("{counted}{} damaged", plural(damaged, "thing")))?,
     }
     Ok(exit)
-}
-
-fn finding_json(finding: &Finding) -> Value {
-    json!({"code": finding.code, "subject": finding.subject, "detail": finding.detail})
 }

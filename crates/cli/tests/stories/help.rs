@@ -17,6 +17,19 @@ fn every_command_has_examples_that_parse() {
     assert!(!enjamb.store().exists(), "help makes nothing");
 }
 
+/// A group of arguments that commands share may have words of its own, which are not those of the command.
+#[test]
+fn a_command_says_of_itself_what_the_list_says_of_it() {
+    let enjamb = Enjamb::new();
+    let all = help(&enjamb, &[]);
+    for name in listed(&all) {
+        let said = help(&enjamb, std::slice::from_ref(&name));
+        let listed = under(&all, "Commands:").find(|line| line.split_whitespace().next() == Some(&name)).unwrap();
+        let (_, listed) = listed.trim().split_once(' ').unwrap();
+        assert!(said.starts_with(listed.trim()), "{name}: {listed}\n{said}");
+    }
+}
+
 #[test]
 fn the_version_is_an_answer() {
     let answer = Enjamb::new().run(&["--version"]).done();
@@ -58,9 +71,9 @@ fn check_example(enjamb: &Enjamb, example: &str) {
     let command = example.split(" | ").find(|part| part.starts_with("enjamb")).expect(example);
     let words = words(command);
     let words: Vec<_> = words.iter().skip(1).map(String::as_str).collect();
-    // What comes after -- is somebody else's.
+    // What follows -- is for another program.
     let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-    enjamb.run(&[&words[..own], &["--help"]].concat()).done();
+    enjamb.run(&[&words[..own], &["--help"], &words[own..]].concat()).done();
     for hex in words.iter().filter_map(|word| word.strip_prefix("art-")) {
         assert!(hex.len() >= 4 && hex.bytes().all(|digit| digit.is_ascii_hexdigit()), "{example}: {hex} names nothing");
     }

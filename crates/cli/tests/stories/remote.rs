@@ -1,6 +1,7 @@
 //! Commands on a store that a server has: the same words, the same answers, the same failures.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -38,7 +39,9 @@ impl<'e> Served<'e> {
     /// Runs a command by both ways to the server, and here; all have to answer alike. Returns what they answered.
     #[track_caller]
     fn alike(&self, arguments: &[&str]) -> Answer {
-        let here = self.enjamb.run(arguments);
+        let mut direct = self.enjamb.command(arguments);
+        direct.env("ENJAMB_DIRECT", "1");
+        let here = answer(direct, b"");
         for store in [self.url.clone(), self.unix()] {
             let there = answer(self.command(&store, arguments), b"");
             assert_eq!((there.exit, there.out()), (here.exit, here.out()), "{arguments:?} by {store}: {}", there.err());
@@ -47,6 +50,20 @@ impl<'e> Served<'e> {
             }
         }
         here
+    }
+
+    /// What the server has counted.
+    fn metrics(&self) -> String {
+        let address = self.url.strip_prefix("http://").expect("an address");
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+            self.token
+        );
+        stream.write_all(request.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it is answered");
+        answer
     }
 
     /// Runs a command by the server, with something to read.
@@ -105,6 +122,172 @@ fn what_is_written_by_a_server_is_read_alike_here_and_there() {
     }
 }
 
+/// Words of commands that change nothing. Those in capitals stand for ids.
+const READS: &[&str] = &[
+    "thread list",
+    "thread get THREAD",
+    "thread events THREAD",
+    "thread search retries",
+    "thread search nothing-like-it",
+    "thread decisions THREAD",
+    "thread map",
+    "thread pin THREAD",
+    "thread get nobody",
+    "compile THREAD --dry-run --explain --run r-1",
+    "compile SECOND --dry-run --run r-2",
+    "compile THREAD --role bob=tool",
+    "compile --audit BUNDLE",
+    "bundle show BUNDLE",
+    "render BUNDLE",
+    "render BUNDLE --for nobody",
+    "compact cuts THREAD --stride 2",
+    "compact status THREAD --stride 2",
+    "compact THREAD --stride 2 --dry-run",
+    "compact COMPACTED --diff",
+    "compact FIRST --diff",
+    "compact nobody",
+    "job list THREAD",
+    "cursor status THREAD",
+    "pack list",
+    "pack show PACK",
+    "pack show PACK --as markdown",
+    "pack verify PACK",
+    "pack diff PACK PACK",
+    "pack show ffffffff",
+    "log --all",
+    "log --graph",
+    "log --no-summary",
+    "log --ticket PAY-2",
+    "show FIRST",
+    "children FIRST",
+    "children FIRST -n 1",
+    "tips",
+    "tips FIRST",
+    "refs",
+    "diff SECOND OTHER",
+    "merge-base SECOND OTHER",
+    "tag",
+    "tag greeting",
+    "tag nothing",
+    "artifacts",
+    "link",
+    "link PAY-2 --list",
+    "redact list",
+    "export nobody",
+    "gc",
+    "verify --quick",
+    "current",
+];
+
+/// A store with something of everything, and the ids of it.
+fn seeded(enjamb: &Enjamb) -> Vec<(&'static str, String)> {
+    let thread = enjamb.run(&["thread", "create", "--title", "slow checkout"]).done().line();
+    let post =
+        |words: &str| enjamb.json(&["thread", "post", &thread, words])["message_id"].as_str().unwrap().to_owned();
+    let (message, _) = (post("why is checkout slow? see src/pay/retry.rs"), post("two sleeps: cap retries at 3"));
+    let child = enjamb.run(&["thread", "branch", &thread, "--title", "other way"]).done().line();
+    enjamb.run(&["thread", "reference", &child, &thread]).done();
+    enjamb.run(&["thread", "pin", &thread, &message]).done();
+    enjamb.run(&["cursor", "set", &thread, "--data", "{\"previous_response_id\":\"r1\"}"]).done();
+    let bundle = enjamb.run(&["compile", &thread]).done().line();
+    let long = "sleep ".repeat(400);
+    let delta = format!(
+        "{{\"role\":\"user\",\"content\":\"cap retries {long}\"}}\n{{\"role\":\"assistant\",\"content\":\"done\"}}\n"
+    );
+    let delta = enjamb.file("delta.jsonl", delta);
+    let commit = |more: &[&str]| {
+        let arguments = [&["checkpoint", &delta, "--format", "generic-v1", "--principal", "agent/a"][..], more];
+        enjamb.run(&arguments.concat()).done().line()
+    };
+    let first = commit(&["-m", "first", "--ticket", "PAY-1"]);
+    let second = commit(&["--parent", &first]);
+    let other = commit(&["--parent", &first, "--at", "2026-01-02T00:00:00Z"]);
+    enjamb.run(&["fork", &first, "-n", "side"]).done();
+    enjamb.run(&["link", "PAY-2", &second]).done();
+    let artifact = enjamb.put("hello");
+    enjamb.run(&["tag", "greeting", &artifact]).done();
+    let pack = enjamb.run(&["pack", &second]).done().line();
+    let compacted = enjamb.run(&["compact", &second, "--keep", "0"]).done().line();
+    vec![
+        ("THREAD", thread),
+        ("BUNDLE", bundle),
+        ("FIRST", first),
+        ("SECOND", second),
+        ("OTHER", other),
+        ("PACK", pack),
+        ("COMPACTED", compacted),
+    ]
+}
+
+#[test]
+fn every_verb_answers_alike_here_and_there() {
+    let enjamb = Enjamb::with_store();
+    let ids = seeded(&enjamb);
+    let served = Served::begin(&enjamb);
+    let word = |word: &'static str| ids.iter().find(|(name, _)| *name == word).map_or(word, |(_, id)| id.as_str());
+    for command in READS {
+        let arguments: Vec<_> = command.split(' ').map(word).collect();
+        served.alike(&arguments);
+        served.alike(&[&arguments[..], &["--json"]].concat());
+    }
+}
+
+#[test]
+fn what_verbs_write_through_a_server_is_what_they_write_here() {
+    let enjamb = Enjamb::with_store();
+    let served = Served::begin(&enjamb);
+    let by_server = |arguments: &[&str]| served.run(arguments, b"").line();
+    let thread = by_server(&["thread", "ensure", "--workspace", "/w"]);
+    assert_eq!(by_server(&["thread", "ensure", "--workspace", "/w"]), thread);
+    let posted = by_server(&["thread", "post", &thread, "cap retries", "--key", "k"]);
+    assert_eq!(by_server(&["thread", "post", &thread, "cap retries", "--key", "k"]), posted);
+    by_server(&["thread", "tag", &thread, "urgent"]);
+    by_server(&["thread", "handoff", &thread, "--summary", "two sleeps"]);
+    let delta = b"{\"role\":\"user\",\"content\":\"cap retries\"}\n";
+    let first = served.run(&["checkpoint", "--format", "generic-v1", "--principal", "agent/a"], delta).line();
+    by_server(&["fork", &first, "-n", "side"]);
+    answer(served.command(&served.url, &["fork", &first, "-n", "side"]), b"").exits(5);
+    by_server(&["note", &first, "-m", "caps retries", "--tag", "reviewed"]);
+    by_server(&["link", "PAY-7", &first]);
+    let artifact = served.run(&["put"], b"hello").line();
+    by_server(&["tag", "greeting", &artifact, "--expect", "none"]);
+    by_server(&["pin", &artifact]);
+    let pack = by_server(&["pack", &first]);
+    let copy = enjamb.path("pack.json");
+    by_server(&["pack", "show", &pack, "-o", &copy]);
+    assert_eq!(by_server(&["unpack", &copy]), pack);
+    assert!(by_server(&["summarize"]).starts_with("wrote 0 summaries"), "it has one");
+    served.run(&["refs", "--delete", "side"], b"");
+    for (arguments, holds) in [
+        (&["thread", "get", &thread][..], "urgent"),
+        (&["show", &first], "PAY-7"),
+        (&["show", &first], "caps retries"),
+        (&["tag"], artifact.as_str()),
+        (&["artifacts", &artifact], "pin"),
+        (&["pack", "list"], pack.as_str()),
+    ] {
+        let here = served.alike(arguments).out();
+        assert!(here.contains(holds), "{arguments:?}: {here}");
+    }
+    assert_eq!(served.alike(&["refs"]).out(), "");
+}
+
+#[test]
+fn a_command_uses_the_server_that_runs_and_does_without_one_that_does_not() {
+    let enjamb = Enjamb::with_store();
+    let mut served = Served::begin(&enjamb);
+    // The store is opened by nobody but the server, which counts what it is asked.
+    enjamb.run(&["thread", "create"]).done();
+    let counted = served.metrics();
+    assert!(counted.contains("create_thread"), "{counted}");
+    let mut child = served.child.take().expect("a server");
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    assert!(enjamb.store().join("sock").exists(), "a killed server leaves its socket behind");
+    assert_eq!(enjamb.run(&["thread", "list"]).done().out().lines().count(), 1);
+    enjamb.run(&["append", "note/n", "--type", "x"]).done();
+}
+
 #[test]
 fn failures_are_alike() {
     let enjamb = Enjamb::with_store();
@@ -118,12 +301,12 @@ fn failures_are_alike() {
         &["append", "session/s", "--type", "session_ended", "--expect-seq", "7"],
         &["append", "note/n", "--type", "x", "--key", "has space"],
     ] {
-        let here = enjamb.run(arguments);
+        let mut direct = enjamb.command(arguments);
+        direct.env("ENJAMB_DIRECT", "1");
+        let here = answer(direct, b"");
         let there = answer(served.command(&served.unix(), arguments), b"");
         assert_eq!(there.exit, here.exit, "{arguments:?}: {}", there.err());
-        if arguments.last() != Some(&"--json") {
-            assert_eq!(there.err(), here.err(), "{arguments:?}");
-        }
+        assert_eq!(there.err(), here.err(), "{arguments:?}");
     }
 }
 
@@ -148,7 +331,7 @@ fn a_stream_is_followed_through_a_server() {
 #[test]
 fn what_needs_the_store_itself_says_so_and_a_server_that_is_not_there_too() {
     let enjamb = Enjamb::with_store();
-    let mut command = enjamb.command(&["verify"]);
+    let mut command = enjamb.command(&["backup", "elsewhere"]);
     command.env("ENJAMB_STORE", "http://127.0.0.1:1");
     let refused = answer(command, b"").exits(2);
     assert!(refused.err().contains("works on a store on this machine"), "{}", refused.err());

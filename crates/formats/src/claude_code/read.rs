@@ -107,6 +107,7 @@ struct Record<'a> {
     at: Position,
     text: &'a str,
     object: Object<'a>,
+    message: Option<Object<'a>>,
     kind: String,
     uuid: Option<String>,
 }
@@ -172,7 +173,8 @@ impl Reader {
             return;
         };
         let kind = object.text("type").unwrap_or_else(|| "untyped".to_owned());
-        let record = Record { at, text, uuid: object.text("uuid"), object, kind };
+        let message = object.object("message");
+        let record = Record { at, text, uuid: object.text("uuid"), object, message, kind };
         let entry = self.record(&record);
         self.note(&record, entry);
     }
@@ -183,9 +185,9 @@ impl Reader {
             self.repeated.push((record.at, self.nodes.len()));
             return self.bookkeeping(record);
         }
-        match (record.kind.as_str(), record.object.object("message")) {
-            ("user", Some(message)) => self.user(record, &message),
-            ("assistant", Some(message)) => self.assistant(record, &message),
+        match (record.kind.as_str(), &record.message) {
+            ("user", Some(message)) => self.user(record, message),
+            ("assistant", Some(message)) => self.assistant(record, message),
             ("user" | "assistant", None) => {
                 self.reading.count_unknown(format!("{} without message", record.kind));
                 self.bookkeeping(record)
@@ -207,6 +209,10 @@ impl Reader {
         let mut entry = record.entry(acting(Role::User, &blocks), blocks);
         let is_marked = record.object.flag("isMeta") || record.object.flag("isSynthetic");
         entry.synthetic = entry.role != Role::Tool && (is_marked || is_harness(&entry));
+        // A reply is over once somebody else speaks: there are endpoints that give their replies the same ids again.
+        if entry.role == Role::User && !entry.synthetic && !record.is_sidechain() {
+            self.replies.clear();
+        }
         self.push(record, entry)
     }
 
@@ -303,8 +309,8 @@ impl Record<'_> {
     fn lacks(&self) -> Lacks {
         let is_assistant = self.kind == "assistant";
         let timestamp = (is_assistant || self.kind == "user") && self.object.get("timestamp").is_none();
-        let lacks = |message: Object<'_>| ENVELOPE.iter().any(|key| message.get(key).is_none());
-        Lacks { timestamp, envelope: is_assistant && self.object.object("message").is_some_and(lacks) }
+        let lacks = |message: &Object<'_>| ENVELOPE.iter().any(|key| message.get(key).is_none());
+        Lacks { timestamp, envelope: is_assistant && self.message.as_ref().is_some_and(lacks) }
     }
 
     fn is_boundary(&self) -> bool {

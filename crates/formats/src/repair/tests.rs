@@ -144,6 +144,26 @@ fn a_late_result_is_put_after_its_call() {
     assert!(told[2].contains("ok t1") && told[5] == "done", "{told:?}");
 }
 
+/// An endpoint that counts its replies anew for each turn. The records are those of Claude Code, the result's is gone.
+#[test]
+fn replies_of_different_turns_under_one_id_are_different_replies() {
+    let lines = [
+        user("u1<-", "why?"),
+        said("a1<u1", "m1", "not capped"),
+        user("u2<a1", "what does it say?"),
+        call("a2<u2", "m1", "t1"),
+        said("a3<gone", "m2", "five"),
+        user("u3<a3", "cap them"),
+        said("a4<u3", "m1", "capped"),
+    ];
+    let Outcome { whole, changes } = check(CLAUDE, &lines, &["call-unanswered", "parent-missing"]);
+    let told = texts(CLAUDE, &whole);
+    let said: Vec<&str> = told.iter().map(String::as_str).filter(|text| !text.contains("Read")).collect();
+    assert_eq!(said.len(), 7, "{told:?}");
+    assert_eq!((said[0], said[1], said[2], said[6]), ("why?", "not capped", "what does it say?", "capped"));
+    assert!(changes.len() <= 2, "{changes:?}");
+}
+
 #[test]
 fn what_is_there_twice_is_left_out() {
     let lines = [

@@ -2,21 +2,19 @@
 //! what is sealed, so that each block is decompressed once.
 
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 
 use enjamb_core::{ArtifactId, Digest};
+use rusqlite::Connection;
 
-use super::log::{Bodies, Log, SealedRange};
-use super::{Reader, Records, SqliteLedger};
+use super::log::{self, Bodies, Log, SealedRange};
+use super::{Reader, Records, SqliteLedger, lock};
 use crate::error::LedgerError;
 use crate::record::bytes_in;
+use crate::turns::Turns;
 use crate::{Ledger, Part, PartSink, Result};
 
 /// Bytes that change hands at once. In fewer, the threads would wake each other all the time.
 const RUN_BYTES: u64 = 256 << 10;
-/// Runs that are read before someone wants them. With few, what was read last is still in the processor's cache.
-const RUNS_AHEAD: usize = 2;
 /// What a record of bytes has besides them, at most.
 const RECORD_EXTRA: usize = 16;
 
@@ -34,78 +32,70 @@ struct Run {
     places: Vec<Option<Range<usize>>>,
 }
 
+/// A connection to the log that a thread has for itself.
+struct Own<'l> {
+    ledger: &'l SqliteLedger,
+    /// With one to the index, so that others can have both again.
+    lent: Option<Reader>,
+    opened: Option<Connection>,
+}
+
+impl<'l> Own<'l> {
+    /// For a thread that reads ahead. It needs no index, so none is opened for it.
+    fn another(ledger: &'l SqliteLedger) -> Self {
+        Self { ledger, lent: lock(&ledger.readers).pop(), opened: None }
+    }
+
+    fn log(&mut self) -> Result<&Connection> {
+        if let Some(reader) = &self.lent {
+            return Ok(&reader.log);
+        }
+        if self.opened.is_none() {
+            let log = log::open(&self.ledger.dir.join("log.db"), self.ledger.vfs())?;
+            log::only_read(&log)?;
+            self.opened = Some(log);
+        }
+        Ok(self.opened.as_ref().expect("it was just opened"))
+    }
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        self.lent.take().into_iter().for_each(|reader| self.ledger.give_back(reader));
+    }
+}
+
+/// What came of reading a run.
+#[derive(Default)]
+struct Fetched {
+    run: Run,
+    failure: Option<LedgerError>,
+}
+
 impl SqliteLedger {
     pub(super) fn stream_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
         let reader = self.reader()?;
         let plans = self.plans(&reader, parts)?;
-        if plans.len() < 2 {
-            let handed = self.hand_out(&plans, &reader, None, sink);
-            self.give_back(reader);
-            return handed;
-        }
-        let (full, runs) = sync_channel(RUNS_AHEAD);
-        let (empty, spent) = sync_channel(RUNS_AHEAD + 1);
-        let other = self.reader()?;
-        thread::scope(|scope| {
-            let plans = &plans;
-            let ahead = scope.spawn(move || self.read_ahead(other, plans, &full, &spent));
-            let handed = self.hand_out(plans, &reader, Some((&runs, &empty)), sink);
-            drop(runs);
-            if let Ok(other) = ahead.join() {
-                self.give_back(other);
+        let mut own = Own { ledger: self, lent: Some(reader), opened: None };
+        let work = |own: &mut Own<'_>, at: usize, Fetched { mut run, .. }| {
+            let fetched = own.log().and_then(|log| self.fetch(log, plans[at].parts, &mut run));
+            Fetched { run, failure: fetched.err() }
+        };
+        let turns = Turns { count: plans.len(), is_theirs: &|at| plans[at].ahead, work: &work };
+        let mut first = 0;
+        turns.run(&mut own, || Own::another(self), &mut |at, fetched: &mut Fetched| {
+            if let Some(failure) = fetched.failure.take() {
+                return Err(failure);
             }
-            self.give_back(reader);
-            handed
+            self.hand_out_run(first, plans[at].parts, &fetched.run, sink)?;
+            first += plans[at].parts.len();
+            Ok(())
         })
     }
 
-    /// Ends early when nobody listens any more.
-    fn read_ahead(
-        &self,
-        reader: Reader,
-        plans: &[Plan<'_>],
-        full: &SyncSender<Result<Run>>,
-        spent: &Receiver<Run>,
-    ) -> Reader {
-        for plan in plans.iter().filter(|plan| plan.ahead) {
-            if full.send(self.fetch(&reader, plan.parts, spent.try_recv().unwrap_or_default())).is_err() {
-                break;
-            }
-        }
-        reader
-    }
-
-    fn hand_out(
-        &self,
-        plans: &[Plan<'_>],
-        reader: &Reader,
-        ahead: Option<(&Receiver<Result<Run>>, &SyncSender<Run>)>,
-        sink: &mut PartSink<'_>,
-    ) -> Result<()> {
-        let mut first = 0;
-        let mut own = Run::default();
-        for plan in plans {
-            match ahead.filter(|_| plan.ahead) {
-                Some((runs, empty)) => {
-                    let lost = |_| LedgerError::corrupt("reading ahead", "the thread ended before its work");
-                    let run = runs.recv().map_err(lost)??;
-                    self.hand_out_run(first, plan.parts, &run, sink)?;
-                    // When there are enough of them, this one goes.
-                    let _ = empty.try_send(run);
-                }
-                None => {
-                    own = self.fetch(reader, plan.parts, own)?;
-                    self.hand_out_run(first, plan.parts, &own, sink)?;
-                }
-            }
-            first += plan.parts.len();
-        }
-        Ok(())
-    }
-
     /// Reads the bodies of parts in one transaction, so that the log is locked once and not for each.
-    fn fetch(&self, reader: &Reader, parts: &[Part], mut run: Run) -> Result<Run> {
-        let look = Log(&reader.log).held()?;
+    fn fetch(&self, log: &Connection, parts: &[Part], run: &mut Run) -> Result<()> {
+        let look = Log(log).held()?;
         let records = Records { log: Log(&look), segments: &self.segments };
         let sealed = records.log.last_sealed()?;
         let mut hot = Bodies::of(&look);
@@ -130,7 +120,7 @@ impl SqliteLedger {
             let is_right = part.place > 0 && run.checked(part, &place);
             run.places.push(is_right.then_some(place));
         }
-        Ok(run)
+        Ok(())
     }
 
     /// Appends a body that is in a segment. Neighbours are nearly always in the same one.

@@ -155,17 +155,23 @@ impl Client {
 
     /// Does an operation whose answer is a document.
     pub fn call<T: DeserializeOwned>(&self, operation: &str, params: Value) -> Result<T> {
+        self.call_with(operation, params, &[])
+    }
+
+    /// As [`Client::call`], with headers such as `if-match`.
+    pub fn call_with<T: DeserializeOwned>(
+        &self,
+        operation: &str,
+        params: Value,
+        headers: &[(&str, &str)],
+    ) -> Result<T> {
         let wanted = Wanted::of(operation, params).map_err(|detail| self.unanswered(detail))?;
         let response = match &wanted.body {
             Some(body) => {
-                let body = body.to_string();
-                self.send(
-                    &wanted,
-                    &[("content-type", "application/json")],
-                    SendBody::from_owned_reader(io::Cursor::new(body)),
-                )
+                let body = SendBody::from_owned_reader(io::Cursor::new(body.to_string()));
+                self.send(&wanted, &[headers, &[("content-type", "application/json")]].concat(), body)
             }
-            None => self.send(&wanted, &[], SendBody::none()),
+            None => self.send(&wanted, headers, SendBody::none()),
         };
         self.document(response?)
     }
@@ -230,7 +236,7 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| self.unanswered(format!("its answer cannot be read: {error}")))
     }
 
-    fn unanswered(&self, detail: impl Into<String>) -> ClientError {
+    pub(crate) fn unanswered(&self, detail: impl Into<String>) -> ClientError {
         ClientError::Unanswered { at: self.name.clone(), detail: detail.into(), sent: false }
     }
 }

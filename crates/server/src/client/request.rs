@@ -1,14 +1,10 @@
 //! From an operation and its parameters to an address and a body, by the table.
 
-use std::sync::LazyLock;
-
 use serde_json::{Map, Value};
 
 use crate::input::encoded;
 use crate::ops;
-use crate::route::{Route, Takes};
-
-static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(ops::routes);
+use crate::route::Takes;
 
 /// A request as it goes out.
 #[derive(Debug, PartialEq)]
@@ -21,8 +17,7 @@ pub struct Wanted {
 impl Wanted {
     /// Parameters that are null are those that were not given.
     pub fn of(operation: &str, params: Value) -> Result<Self, String> {
-        let route = ROUTES.iter().find(|route| route.operation == operation);
-        let route = route.ok_or_else(|| format!("there is no operation {operation:?}"))?;
+        let route = ops::find(operation).ok_or_else(|| format!("there is no operation {operation:?}"))?;
         let Value::Object(mut params) = params else { return Err("parameters are an object".into()) };
         params.retain(|_, value| !value.is_null());
         let mut path = String::new();

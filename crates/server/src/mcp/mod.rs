@@ -13,6 +13,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use enjamb_core::redact::mask;
 use rmcp::ServiceExt;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -22,7 +23,7 @@ use tower_service::Service;
 use crate::app::{App, Peer};
 use crate::audit::Entry;
 use crate::auth::{Caller, Via};
-use crate::call::{Call, ReplyBody};
+use crate::call::{Call, ReplyBody, Surroundings};
 use crate::problem::{Problem, Result};
 use crate::route::Route;
 use crate::server::ServeError;
@@ -39,6 +40,8 @@ const TEXT_BYTES_MAX: usize = 8_000;
 pub struct Guest {
     space: Arc<Space>,
     caller: Caller,
+    /// The agent that started this program, if one did.
+    agent: Option<Arc<Surroundings>>,
 }
 
 impl Guest {
@@ -50,7 +53,8 @@ impl Guest {
                 Problem::new(403, "missing-scope", format!("this token has no scope {scope}")).with("scope", scope)
             );
         }
-        let call = Call::new(self.space.clone(), self.caller.clone(), params);
+        let mut call = Call::new(self.space.clone(), self.caller.clone(), params);
+        call.agent = self.agent.clone();
         let done = route.run(&call);
         if route.writes() {
             self.space.hub.wake();
@@ -91,7 +95,8 @@ fn read(body: ReplyBody) -> Result<Value> {
             });
             match read {
                 Err(problem) if bytes.len() <= READ_BYTES_MAX => Err(problem),
-                _ => Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned())),
+                // An agent reads it as text, so it is shown as text is: without secrets.
+                _ => Ok(Value::String(mask(&String::from_utf8_lossy(&bytes)).into_owned())),
             }
         }
     }
@@ -136,15 +141,15 @@ pub async fn answer(app: Arc<App>, mut service: Http, mut request: Request) -> s
     let (spaces, namespace) = (app.clone(), caller.namespace.clone());
     let space = tokio::task::spawn_blocking(move || spaces.spaces.of(namespace.as_deref())).await;
     let space = space.map_err(|_| Problem::new(500, "internal", "the server made a mistake"))??;
-    request.extensions_mut().insert(Guest { space, caller });
+    request.extensions_mut().insert(Guest { space, caller, agent: None });
     let Ok(response) = service.call(request).await;
     Ok(response.map(Body::new))
 }
 
 /// Serves a store over stdin and stdout, to the program that started us.
-pub fn serve_stdio(space: Arc<Space>) -> std::result::Result<(), ServeError> {
+pub fn serve_stdio(space: Arc<Space>, by: Surroundings) -> std::result::Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Start)?;
-    let guest = Guest { space, caller: Caller::owner(Via::Socket) };
+    let guest = Guest { space, caller: Caller::owner(Via::Socket), agent: Some(Arc::new(by)) };
     runtime.block_on(async {
         let failed = |error: &dyn std::fmt::Display| ServeError::Start(std::io::Error::other(error.to_string()));
         // The descriptor itself: whoever prints for people holds the lock of the standard one.

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use enjamb_core::redact::mask;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
@@ -121,7 +122,7 @@ fn artifact(guest: &Guest, id: &str, uri: &str) -> Result<ResourceContents> {
         })?;
     }
     Ok(match String::from_utf8(whole) {
-        Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
+        Ok(text) => ResourceContents::text(mask(&text), uri).with_mime_type("text/plain"),
         Err(error) => ResourceContents::blob(STANDARD.encode(error.into_bytes()), uri),
     })
 }

@@ -78,6 +78,13 @@ pub const TOOLS: &[ToolRow] = &[
         &[],
     ),
     tool(
+        "context_current",
+        "current",
+        "Find the commit of the conversation that you are in, or of a session or a directory.",
+        &["session", "directory"],
+        &[],
+    ),
+    tool(
         "context_checkpoint",
         "checkpoint",
         "Commit what you know now, so that it can be resumed. `content` is the new part of the conversation in `format`; parent is the commit it goes on from.",

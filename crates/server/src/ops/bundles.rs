@@ -1,7 +1,10 @@
 //! Compiling what a run starts from, and looking at what was compiled.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use enjamb_core::compile::{ActorRoles, RenderTarget, Strategy};
 use enjamb_core::conversation::Role;
+use enjamb_core::redact::mask_bytes;
 use enjamb_service::{Budget, Compile, ThreadError};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,6 +50,9 @@ struct Asked {
     roles: BTreeMap<String, String>,
     #[serde(default)]
     artifacts: Vec<String>,
+    /// Files to refer to, as they are now
+    #[serde(default)]
+    files: Vec<Attached>,
     #[serde(default)]
     strict: bool,
     /// List every candidate with its tokens
@@ -54,6 +60,21 @@ struct Asked {
     explain: bool,
     #[serde(default)]
     dry_run: bool,
+}
+
+/// A file of the caller's machine.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Attached {
+    path: String,
+    content_base64: String,
+}
+
+impl Attached {
+    fn read(&self) -> Result<(String, Vec<u8>)> {
+        let bytes = STANDARD.decode(&self.content_base64);
+        Ok((self.path.clone(), bytes.map_err(|error| Problem::schema("/files", error.to_string()))?))
+    }
 }
 
 fn compile(call: &Call, asked: Asked) -> Result<Reply> {
@@ -75,7 +96,7 @@ fn of_thread(call: &Call, thread: &str, asked: &Asked) -> Result<view::CompiledC
         strategy: strategy(asked)?,
         budget: budget(asked)?,
         roles: asked.roles.iter().map(role).collect::<Result<ActorRoles>>()?,
-        files: Vec::new(),
+        files: asked.files.iter().map(Attached::read).collect::<Result<_>>()?,
         artifacts: artifacts.collect::<std::result::Result<_, _>>()?,
         strict: asked.strict,
         explain: asked.explain,
@@ -110,7 +131,8 @@ fn budget(asked: &Asked) -> Result<Option<Budget>> {
 
 fn role((actor, role): (&String, &String)) -> Result<(String, Role)> {
     let parsed = Role::from_name(role).filter(|role| *role != Role::Tool);
-    let bad = || invalid("role", role, "user, assistant, system or developer");
+    let expected = "ACTOR=user, =assistant, =system or =developer";
+    let bad = || invalid("role", &format!("{actor}={role}"), expected);
     Ok((actor.clone(), parsed.ok_or_else(bad)?))
 }
 
@@ -142,12 +164,12 @@ struct Rendering {
 }
 
 fn rendered(call: &Call, asked: Rendering) -> Result<Reply> {
-    let unknown = || invalid("target", &asked.target, "open-responses, anthropic or openai-chat");
+    let unknown = || invalid("provider", &asked.target, "open-responses, anthropic or openai-chat");
     let target = RenderTarget::from_id(&asked.target).ok_or_else(unknown)?;
     let artifact = call.store().resolve_artifact(&asked.bundle)?;
-    let bytes = call.store().render(&artifact, target)?;
+    let bytes = mask_bytes(&call.store().render(&artifact, target)?).into_owned();
     let len = bytes.len() as u64;
     let failed = |error| Problem::from(enjamb_ledger::LedgerError::Output(error));
     let reply = Reply::bytes(200, Some(len), Box::new(move |out| out(&bytes).map_err(failed)));
-    Ok(reply.header("content-type", "application/json"))
+    Ok(reply.header("content-type", "application/json").header("enjamb-bundle", artifact.to_string()))
 }

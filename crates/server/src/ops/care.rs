@@ -35,7 +35,7 @@ fn status(call: &Call, asked: Recent) -> Result<view::StoreStatus> {
 struct Nothing {}
 
 fn doctor(call: &Call, _: Nothing) -> Result<view::DoctorReport> {
-    Ok(view::DoctorReport { checks: call.store().doctor()?.iter().map(view::DoctorCheck::from).collect() })
+    Ok(view::DoctorReport::from(call.store().doctor()?.as_slice()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,17 +47,22 @@ struct Depth {
 }
 
 fn verify(call: &Call, asked: Depth) -> Result<view::Verified> {
-    let checked = call.store().verify(asked.quick, &mut |_, _| {})?;
-    let findings = checked.findings.iter().map(|finding| view::Finding {
-        code: finding.code.to_owned(),
-        what: finding.subject.clone(),
-        detail: finding.detail.clone(),
-    });
-    Ok(view::Verified { ok: checked.findings.is_empty(), findings: findings.collect() })
+    Ok(view::Verified::from(&call.store().verify(asked.quick, &mut |_, _| {})?))
 }
 
-fn maintain(call: &Call, _: Nothing) -> Result<view::Maintenance> {
-    Ok(view::Maintenance::from(&call.store().maintain(&mut |_, _| {})?))
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Maintain {
+    /// Make the index anew before
+    #[serde(default)]
+    rebuild_index: bool,
+}
+
+fn maintain(call: &Call, asked: Maintain) -> Result<view::Maintenance> {
+    if asked.rebuild_index {
+        call.store().rebuild_index()?;
+    }
+    Ok(view::Maintenance::of(&call.store().maintain(&mut |_, _| {})?, asked.rebuild_index))
 }
 
 #[derive(Deserialize, JsonSchema)]

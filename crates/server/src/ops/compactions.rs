@@ -86,14 +86,15 @@ struct ByHand {
     stride_messages: Option<u64>,
 }
 
-fn by_hand(call: &Call, asked: ByHand) -> Result<view::CompactionCheckpoint> {
+fn by_hand(call: &Call, asked: ByHand) -> Result<view::MadeCheckpoint> {
     let store = call.store();
     let artifact = asked.summary_artifact.as_deref().map(|text| store.resolve_artifact(text)).transpose()?;
     let at: Selector = selector(asked.to_message_id, asked.to_seq)?;
     let stride = asked.stride_messages.unwrap_or(STRIDE);
     let request = ManualCompact { markdown: asked.summary_markdown, artifact, at, stride, growth: Growth::Refused };
-    let made = store.compact_by_hand(&call.thread(&asked.thread)?, &request, &call.actor())?;
-    Ok(view::CompactionCheckpoint::from(&made))
+    let thread = call.thread(&asked.thread)?;
+    let made = store.compact_by_hand(&thread, &request, &call.actor())?;
+    Ok(view::MadeCheckpoint { thread_id: thread.id, checkpoint: view::CompactionCheckpoint::from(&made) })
 }
 
 /// Jobs write by rule here: a command that a request names is never run.

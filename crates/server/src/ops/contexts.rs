@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::{CommitId, Timestamp};
 use enjamb_service::{
-    ChainCompact, ChainSummary, Checkpoint, Content, Filter, Materialize, Note, Reach, Snapshot, Source as Listed,
+    ChainCompact, ChainSummary, Checkpoint, Content, Filter, Materialize, Note, Reach, ServiceError, Snapshot,
+    Source as Listed,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -66,6 +67,7 @@ pub fn routes() -> Vec<Route> {
         .json(compact),
         at(Get, "/v1/contexts/{context}/loss", "chain_loss", Scope::Read, "What a compaction of a chain lost")
             .json(loss),
+        at(Get, "/v1/find", "find", Scope::Read, "Say whether a word names a thread or a commit, and which").json(find),
         at(Get, "/v1/resolve", "resolve", Scope::Read, "Find what someone knew at some time").json(resolve),
     ]
 }
@@ -86,6 +88,9 @@ struct List {
     /// Only commits without a summary
     #[serde(default)]
     no_summary: bool,
+    /// Only commits that are linked to a ticket
+    #[serde(default)]
+    has_ticket: bool,
     /// Only commits that none follows
     #[serde(default)]
     tips: bool,
@@ -100,7 +105,7 @@ fn list(call: &Call, asked: List) -> Result<view::Contexts> {
         template: asked.template,
         session: asked.session,
         ticket: asked.ticket,
-        has_ticket: false,
+        has_ticket: asked.has_ticket,
         thread: asked.thread,
         format: asked.format,
         since: asked.since.as_deref().map(|text| time("since", text)).transpose()?,
@@ -110,6 +115,8 @@ fn list(call: &Call, asked: List) -> Result<view::Contexts> {
     };
     let source = match &asked.from {
         Some(text) => Listed::Chain(store.revision(text)?),
+        // Those that wait for a summary have a list of their own, the oldest first.
+        None if filter.no_summary => Listed::Unsummarised,
         None => Listed::Store,
     };
     Ok(view::Contexts::from(&store.list(source, &filter, cursor(call, asked.cursor.as_deref())?, rows(asked.limit))?))
@@ -135,6 +142,8 @@ struct Commit {
     artifact: Option<String>,
     /// What a compaction replaces: a delta of its own, as text
     before: Option<String>,
+    /// The same, in base64
+    before_base64: Option<String>,
     format: String,
     /// Whose it is; a token that is bound to a principal commits for that one
     principal: Option<String>,
@@ -166,14 +175,14 @@ fn explicit() -> String {
 
 fn checkpoint(call: &Call, asked: Commit) -> Result<Reply> {
     let store = call.store();
-    let before = asked.before.clone();
+    let before = before(&asked)?;
     let request = request(call, asked)?;
     let made = match before {
         None => vec![store.checkpoint(request)?],
-        Some(words) if request.kind == CommitKind::Compaction => {
+        Some(bytes) if request.kind == CommitKind::Compaction => {
             let before = Checkpoint {
                 kind: CommitKind::Delta,
-                content: Content::Bytes(words.into_bytes()),
+                content: Content::Bytes(bytes),
                 trigger: "compaction".into(),
                 summary: None,
                 ..request.clone()
@@ -186,6 +195,18 @@ fn checkpoint(call: &Call, asked: Commit) -> Result<Reply> {
     let location = made.last().map(|one| format!("/v1/contexts/{}", one.id)).unwrap_or_default();
     let all = view::MadeAll { commits: made.iter().map(view::Made::from).collect() };
     Ok(Reply::json(status, &all).header("location", location))
+}
+
+fn before(asked: &Commit) -> Result<Option<Vec<u8>>> {
+    match (&asked.before, &asked.before_base64) {
+        (None, None) => Ok(None),
+        (Some(text), None) => Ok(Some(text.clone().into_bytes())),
+        (None, Some(text)) => {
+            let bytes = STANDARD.decode(text);
+            bytes.map(Some).map_err(|error| Problem::schema("/before_base64", error.to_string()))
+        }
+        _ => Err(Problem::schema("", "give one of before and before_base64")),
+    }
 }
 
 fn request(call: &Call, asked: Commit) -> Result<Checkpoint> {
@@ -208,18 +229,20 @@ fn request(call: &Call, asked: Commit) -> Result<Checkpoint> {
     })
 }
 
-/// A token that is bound to a principal commits for it and for those below it, and for nobody else.
+/// In whose name a commit is made: as asked for, if that may be.
 fn principal(call: &Call, asked: Option<String>) -> Result<String> {
-    let own = call.caller.principal.clone();
-    match (own, asked) {
-        (None, Some(asked)) => Ok(asked),
-        (None, None) => Ok(call.actor().actor_id),
-        (Some(own), None) => Ok(own),
-        (Some(own), Some(asked)) if asked == own || asked.starts_with(&format!("{own}/")) => Ok(asked),
-        (Some(own), Some(_)) => {
-            Err(Problem::new(403, "principal-not-allowed", format!("this token commits for {own} alone")))
-        }
+    let principal = asked.or_else(|| call.caller.principal.clone()).unwrap_or_else(|| call.actor().actor_id);
+    call.check_principal(&principal)?;
+    Ok(principal)
+}
+
+/// A commit on top of which another is made, in the name of the same principal.
+fn committed_after(call: &Call, revision: &str) -> Result<CommitId> {
+    let id = call.store().revision(revision)?;
+    if call.caller.principal.is_some() {
+        call.check_principal(&call.store().show(&id)?.stream.id)?;
     }
+    Ok(id)
 }
 
 fn kind(text: &str) -> Result<CommitKind> {
@@ -289,9 +312,15 @@ fn history(call: &Call, asked: Walk) -> Result<view::Contexts> {
     Ok(view::Contexts::from(&page))
 }
 
-fn children(call: &Call, asked: One) -> Result<view::ContextIds> {
+fn children(call: &Call, asked: Ends) -> Result<view::SomeContexts> {
     let id = call.store().revision(&asked.context)?;
-    Ok(view::ContextIds { contexts: view::ids(&call.store().children(&id)?), more: false })
+    let (children, limit) = (call.store().children(&id)?, rows(asked.limit));
+    let contexts = shown(call, &children[..limit.min(children.len())])?;
+    Ok(view::SomeContexts { contexts, more: children.len() > limit })
+}
+
+fn shown(call: &Call, ids: &[CommitId]) -> Result<Vec<view::Context>> {
+    ids.iter().map(|id| Ok(view::Context::of(&call.store().show(id)?, None))).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -301,10 +330,10 @@ struct Ends {
     limit: Option<usize>,
 }
 
-fn tips(call: &Call, asked: Ends) -> Result<view::ContextIds> {
+fn tips(call: &Call, asked: Ends) -> Result<view::SomeContexts> {
     let id = call.store().revision(&asked.context)?;
     let tips = call.store().tips(&id, rows(asked.limit))?;
-    Ok(view::ContextIds { contexts: view::ids(&tips.ids), more: tips.more })
+    Ok(view::SomeContexts { contexts: shown(call, &tips.ids)?, more: tips.more })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -383,7 +412,7 @@ fn snapshot(call: &Call, asked: SnapshotOf) -> Result<view::Made> {
         Some("root") => Reach::Root,
         Some(other) => return Err(invalid("stop", other, "compaction or root")),
     };
-    let of = call.store().revision(&asked.context)?;
+    let of = committed_after(call, &asked.context)?;
     let created_at = asked.created_at.as_deref().map(|text| time("created_at", text)).transpose()?;
     let made = call.store().snapshot(&Snapshot { of, reach, summary: asked.summary, created_at })?;
     Ok(view::Made::from(&made))
@@ -407,7 +436,7 @@ fn one() -> usize {
 }
 
 fn compact(call: &Call, asked: CompactChain) -> Result<view::CompactedChain> {
-    let tip = call.store().revision(&asked.context)?;
+    let tip = committed_after(call, &asked.context)?;
     let summary = asked.summary.map_or(ChainSummary::Rule, ChainSummary::Words);
     let request = ChainCompact { keep_turns: asked.keep_turns, summary, dry_run: asked.dry_run };
     Ok(view::CompactedChain::from(&call.store().compact_chain(&tip, &request)?))
@@ -432,4 +461,31 @@ fn resolve(call: &Call, asked: Resolve) -> Result<view::Resolved> {
         None => Timestamp::from_micros(i64::MAX),
     };
     Ok(view::Resolved { id: call.store().resolve(&asked.principal, at)?.to_string() })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Word {
+    /// A thread or a commit: an id or its beginning, a ref, @
+    name: String,
+}
+
+/// A thread by its id, else a commit by its words.
+fn find(call: &Call, asked: Word) -> Result<view::Named> {
+    let store = call.store();
+    let commit = |id: CommitId| view::Named { thread_id: None, context: Some(id.to_string()) };
+    if asked.name.starts_with("ctx-") || asked.name.starts_with('@') {
+        return Ok(commit(store.revision(&asked.name)?));
+    }
+    let unknown = match store.resolve_thread(&asked.name) {
+        Ok(thread) => return Ok(view::Named { thread_id: Some(thread.id), context: None }),
+        Err(unknown @ (ServiceError::Unknown { .. } | ServiceError::Stream(_))) => unknown,
+        Err(error) => return Err(error.into()),
+    };
+    match store.revision(&asked.name) {
+        Ok(id) => Ok(commit(id)),
+        // What is no word for a commit was meant as a thread.
+        Err(ServiceError::Id(_)) => Err(unknown.into()),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -5,13 +5,19 @@ mod bundles;
 mod care;
 mod compactions;
 mod contexts;
+mod current;
 mod cursors;
 mod meta;
 mod packs;
 mod refs;
 mod seed;
+mod sources;
 mod streams;
+mod summaries;
 mod threads;
+mod tickets;
+
+use std::sync::LazyLock;
 
 use enjamb_core::chain::Stop;
 use enjamb_core::limits;
@@ -30,6 +36,10 @@ pub fn routes() -> Vec<Route> {
         streams::routes(),
         artifacts::routes(),
         contexts::routes(),
+        tickets::routes(),
+        summaries::routes(),
+        sources::routes(),
+        current::routes(),
         refs::routes(),
         threads::routes(),
         compactions::routes(),
@@ -40,6 +50,13 @@ pub fn routes() -> Vec<Route> {
         seed::routes(),
     ]
     .concat()
+}
+
+static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(routes);
+
+/// An operation by its name.
+pub fn find(operation: &str) -> Option<&'static Route> {
+    ROUTES.iter().find(|route| route.operation == operation)
 }
 
 /// A number of rows as it was asked for, within what one page may have.

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use enjamb_core::limits;
 use enjamb_core::pack::Repo;
+use enjamb_core::redact::mask;
 use enjamb_service::{Exported, PackRequest};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,6 +26,7 @@ pub fn routes() -> Vec<Route> {
             .takes(Takes::Bytes)
             .status(201)
             .answers::<Nothing, view::Pack>(unpack),
+        at(Get, "/v1/packs/{pack}/about", "pack_record", Scope::Read, "Say what is known of a pack").json(about),
         at(Get, "/v1/packs/{pack}", "packed", Scope::Read, "Read a pack").gives(Gives::Bytes).watched().replies(packed),
     ]
 }
@@ -99,6 +101,17 @@ fn unpack(call: &Call, _: Nothing) -> Result<Reply> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+struct About {
+    /// The hash, or the beginning of it
+    pack: String,
+}
+
+fn about(call: &Call, asked: About) -> Result<view::Pack> {
+    Ok(view::Pack::from(&call.store().packed(&asked.pack)?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct One {
     /// The hash, or the beginning of it
     pack: String,
@@ -115,6 +128,11 @@ fn packed(call: &Call, asked: One) -> Result<Reply> {
         Some(other) => return Err(invalid("format", other, "json, md or yaml")),
     };
     let text = exported.write(&packed.pack);
+    // What is to be read has no secrets in it. JSON is the pack itself, and its hash is of just these bytes.
+    let text = match exported {
+        Exported::Json => text,
+        Exported::Markdown | Exported::Yaml => mask(&text).into_owned(),
+    };
     let etag = format!("{}.{kind}", packed.record.hash).replace(['/', ';', ' ', '='], "-");
     let failed = |error| Problem::from(enjamb_ledger::LedgerError::Output(error));
     let len = text.len() as u64;

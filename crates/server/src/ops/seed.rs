@@ -19,7 +19,7 @@ use crate::call::{Call, Reply, ReplyBody};
 use crate::openapi;
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Scope, at};
-use crate::sse::{Follow, Subject};
+use crate::sse::{Filter, Follow, Subject};
 
 pub fn routes() -> Vec<Route> {
     use Method::{Get, Post};
@@ -86,7 +86,7 @@ fn show(call: &Call, asked: One) -> Result<Reply> {
 
 fn events(call: &Call, asked: One) -> Result<Reply> {
     let subject = Subject::Stream(thread(call, &asked.id)?);
-    let body = ReplyBody::Events(Follow { subject, next: 0, types: Vec::new(), seed: true });
+    let body = ReplyBody::Events(Follow { filter: Filter { subject, types: Vec::new(), seed: true }, next: 0 });
     Ok(Reply { status: 200, headers: Vec::new(), body })
 }
 

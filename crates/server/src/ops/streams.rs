@@ -13,8 +13,8 @@ use super::rows;
 use crate::call::{Call, Reply, ReplyBody};
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Scope, Takes, at};
-use crate::sse::{self, Follow, Subject};
-use crate::{audit, input, view};
+use crate::sse::{self, Filter, Follow, Subject};
+use crate::{input, view};
 
 /// Bytes of frames that are appended together.
 const BODY_BYTES_MAX: u64 = 16 << 20;
@@ -24,7 +24,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         at(Get, "/v1/streams", "streams", Scope::Read, "List streams").json(list),
         at(Get, "/v1/streams/{kind}/{id}", "stream", Scope::Read, "Say where a stream stands").json(show),
-        at(Get, "/v1/streams/{kind}/{id}/frames", "frames", Scope::Read, "Read frames of a stream").json(frames),
+        at(Get, "/v1/streams/{kind}/{id}/frames", "frames", Scope::Read, "Read frames of a stream")
+            .answers::<Page, view::Frames>(frames),
         at(Post, "/v1/streams/{kind}/{id}/frames", "append", Scope::Append, "Append frames to a stream, all or none")
             .takes(Takes::Frames)
             .status(201)
@@ -117,9 +118,12 @@ struct Page {
     from_seq: Option<u64>,
     limit: Option<usize>,
     cursor: Option<String>,
+    /// As they are stored, byte for byte: secrets too, which are replaced by their kind otherwise
+    #[serde(default)]
+    raw: bool,
 }
 
-fn frames(call: &Call, page: Page) -> Result<view::Frames> {
+fn frames(call: &Call, page: Page) -> Result<Reply> {
     let target = Target { kind: page.kind, id: page.id };
     let stream = target.readable(call)?;
     let from = match &page.cursor {
@@ -130,7 +134,8 @@ fn frames(call: &Call, page: Page) -> Result<view::Frames> {
     let frames = call.store().frames(&stream, from, limit)?;
     let end = call.store().stream(&stream)?.next_seq;
     let next = frames.last().map(|frame| frame.seq + 1).filter(|next| *next < end);
-    Ok(view::Frames { frames: frames.iter().map(view::Frame::from).collect(), next: next.map(cursor_of) })
+    let view = view::Frames { frames: frames.iter().map(view::Frame::from).collect(), next: next.map(cursor_of) };
+    Ok(if page.raw { Reply::raw_json(200, &view) } else { Reply::json(200, &view) })
 }
 
 /// A place in a stream as pages hand it on.
@@ -156,17 +161,7 @@ fn append_any(call: &Call, _: Nowhere) -> Result<Reply> {
 
 fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Reply> {
     let lines = read_lines(call)?.into_iter().map(|line| attributed(call, line)).collect::<Result<Vec<_>>>()?;
-    let names_audit = |line: &DraftLine| {
-        // Nearly no frame holds the word, and then it need not be read twice.
-        if !line.json.windows(audit::KIND.len()).any(|word| word == audit::KIND.as_bytes()) {
-            return false;
-        }
-        let draft = enjamb_core::Draft::parse(line.json.clone()).ok();
-        draft.and_then(|draft| draft.stream()).is_some_and(|stream| sse::is_audit(&stream))
-    };
-    if stream.as_ref().is_some_and(sse::is_audit) || lines.iter().any(names_audit) {
-        return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
-    }
+    check_streams(call, stream.as_ref(), &lines)?;
     let appended = call.store().append(Append {
         lines,
         stream,
@@ -180,6 +175,27 @@ fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Reply> {
         Some(last) => reply.header("etag", format!("\"{}\"", last.seq + 1)),
         None => reply,
     })
+}
+
+/// Who did what is written by the server alone, and commits of a principal by who may commit for it.
+fn check_streams(call: &Call, stream: Option<&StreamId>, lines: &[DraftLine]) -> Result<()> {
+    stream.map_or(Ok(()), |stream| check_stream(call, stream))?;
+    for line in lines {
+        // Nearly no frame names its stream, and then it need not be read twice. An escape may hide the name.
+        let holds = |word: &[u8]| line.json.windows(word.len()).any(|found| found == word);
+        if holds(b"stream") || holds(b"\\u") {
+            let named = enjamb_core::Draft::parse(line.json.clone()).ok().and_then(|draft| draft.stream());
+            named.map_or(Ok(()), |stream| check_stream(call, &stream))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_stream(call: &Call, stream: &StreamId) -> Result<()> {
+    if sse::is_audit(stream) {
+        return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
+    }
+    if stream.kind == StreamKind::Context { call.check_principal(&stream.id) } else { Ok(()) }
 }
 
 /// `If-Match` holds the seq that the first frame has to get, as `ETag` gave it.
@@ -315,6 +331,6 @@ fn events(
     end: u64,
 ) -> Result<Reply> {
     let next = sse::after(call.headers.last_event_id.as_deref(), after, first, end)?;
-    let body = ReplyBody::Events(Follow { subject, next, types, seed: false });
+    let body = ReplyBody::Events(Follow { filter: Filter { subject, types, seed: false }, next });
     Ok(Reply { status: 200, headers: Vec::new(), body })
 }

@@ -9,7 +9,7 @@ use super::rows;
 use crate::call::{Call, Reply, ReplyBody};
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Scope, at};
-use crate::sse::{self, Follow, Subject};
+use crate::sse::{self, Filter, Follow, Subject};
 use crate::view;
 
 pub fn routes() -> Vec<Route> {
@@ -126,10 +126,17 @@ fn search(call: &Call, asked: Search) -> Result<view::Hits> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct Map {
+    /// Leave the threads themselves out
+    #[serde(default)]
+    edges_only: bool,
+}
 
-fn map(call: &Call, _: Nothing) -> Result<view::Edges> {
-    Ok(view::Edges { edges: call.store().thread_edges()?.iter().map(view::Edge::from).collect() })
+fn map(call: &Call, asked: Map) -> Result<view::ThreadMap> {
+    let threads = if asked.edges_only { Vec::new() } else { call.store().threads()? };
+    let edges = call.store().thread_edges()?;
+    let threads = threads.iter().map(view::Thread::from).collect();
+    Ok(view::ThreadMap { threads, edges: edges.iter().map(view::Edge::from).collect() })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -211,7 +218,10 @@ fn follow(call: &Call, asked: FollowThread) -> Result<Reply> {
     let stream = call.thread(&asked.thread)?;
     let end = call.store().stream(&stream)?.next_seq;
     let next = sse::after(call.headers.last_event_id.as_deref(), asked.after, 0, end)?;
-    let body = ReplyBody::Events(Follow { subject: Subject::Stream(stream), next, types: asked.types, seed: false });
+    let body = ReplyBody::Events(Follow {
+        filter: Filter { subject: Subject::Stream(stream), types: asked.types, seed: false },
+        next,
+    });
     Ok(Reply { status: 200, headers: Vec::new(), body })
 }
 
@@ -276,11 +286,20 @@ fn reference(call: &Call, asked: Refer) -> Result<view::Reference> {
     let at = selector(asked.from_message_id, asked.from_seq)?;
     let (thread, other) = (call.thread(&asked.thread)?, call.thread(&asked.other)?);
     let made = call.store().reference_thread(&thread, &other, &at, asked.last, &call.actor())?;
-    Ok(view::Reference { seq: made.seq, extract: made.extract.to_string(), messages: made.messages })
+    let extract = made.extract.to_string();
+    Ok(view::Reference {
+        thread_id: thread.id,
+        to_thread_id: other.id,
+        seq: made.seq,
+        extract,
+        messages: made.messages,
+    })
 }
 
 fn pins(call: &Call, asked: One) -> Result<view::Pins> {
-    Ok(view::Pins { messages: call.store().pinned_messages(&call.thread(&asked.thread)?)? })
+    let thread = call.thread(&asked.thread)?;
+    let pinned = call.store().pinned_messages(&thread)?;
+    Ok(view::Pins { thread_id: thread.id, pinned })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -301,7 +320,8 @@ fn unpin(call: &Call, asked: PinOne) -> Result<view::Pins> {
 fn set_pin(call: &Call, asked: &PinOne, pinned: bool) -> Result<view::Pins> {
     let thread = call.thread(&asked.thread)?;
     call.store().pin_message(&thread, &asked.message, pinned, &call.actor())?;
-    Ok(view::Pins { messages: call.store().pinned_messages(&thread)? })
+    let pinned = call.store().pinned_messages(&thread)?;
+    Ok(view::Pins { thread_id: thread.id, pinned })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -312,6 +332,7 @@ struct Decided {
 }
 
 fn decisions(call: &Call, asked: Decided) -> Result<view::Decisions> {
-    let found = call.store().decisions(&call.thread(&asked.thread)?, asked.limit.unwrap_or(10))?;
-    Ok(view::Decisions { decisions: found.iter().map(view::Decision::from).collect() })
+    let thread = call.thread(&asked.thread)?;
+    let found = call.store().decisions(&thread, asked.limit.unwrap_or(10))?;
+    Ok(view::Decisions { thread_id: thread.id, decisions: found.iter().map(view::Decision::from).collect() })
 }

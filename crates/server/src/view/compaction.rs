@@ -73,6 +73,14 @@ impl From<&CheckpointView> for CompactionCheckpoint {
     }
 }
 
+/// A checkpoint that was made, and of which thread.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct MadeCheckpoint {
+    pub thread_id: String,
+    #[serde(flatten)]
+    pub checkpoint: CompactionCheckpoint,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Planned {
     pub target_message_ordinal: u64,
@@ -97,7 +105,7 @@ pub struct Compacted {
     pub planned: Vec<Planned>,
     pub created: Vec<CompactionCheckpoint>,
     pub error: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     pub schedule: Option<Schedule>,
 }
 
@@ -253,6 +261,8 @@ pub struct CompactedChain {
     pub summary: String,
     pub pinned: u64,
     pub score: u64,
+    /// What the summary still says, and what it does not.
+    pub loss: Loss,
     /// Null when nothing was written.
     pub commit: Option<Made>,
 }
@@ -266,6 +276,7 @@ impl From<&ChainCompacted> for CompactedChain {
             summary: done.summary.clone(),
             pinned: done.pinned,
             score: done.score.percent,
+            loss: Loss::of(done.tip.to_string(), &done.score),
             commit: done.commit.as_ref().map(Made::from),
         }
     }

@@ -27,6 +27,14 @@ impl From<&ContextCandidate> for Candidate {
     }
 }
 
+/// An input of the choice that was set aside.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Reset {
+    pub input: String,
+    pub action: String,
+    pub reason: String,
+}
+
 /// A compiled context. What comes of a thread names it; what comes of a chain names its commit.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CompiledContext {
@@ -42,6 +50,9 @@ pub struct CompiledContext {
     pub from_message_id: Option<String>,
     pub limits: Option<Value>,
     pub reason: Option<Value>,
+    /// What the choice had to do without.
+    #[serde(default)]
+    pub resets: Vec<Reset>,
     /// The seq of the decision; null when nothing was written.
     pub decided_seq: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,6 +74,7 @@ impl CompiledContext {
             from_message_id: bundle.source.from_message_id.clone(),
             limits: Some(compiled.limits.clone()),
             reason: Some(compiled.choice.reason.clone()),
+            resets: compiled.choice.resets.iter().map(reset).collect(),
             decided_seq: compiled.decided_seq,
             candidates: explain.then(|| compiled.candidates.iter().map(Candidate::from).collect()),
         }
@@ -82,10 +94,15 @@ impl CompiledContext {
             from_message_id: None,
             limits: None,
             reason: None,
-            decided_seq: None,
+            resets: Vec::new(),
+            decided_seq: compiled.decided_seq,
             candidates: explain.then(|| compiled.candidates.iter().map(Candidate::from).collect()),
         }
     }
+}
+
+fn reset(reset: &enjamb_core::frame::Reset) -> Reset {
+    Reset { input: reset.input.clone(), action: reset.action.clone(), reason: reset.reason.clone() }
 }
 
 /// Whether a bundle compiles to the same bytes again.
@@ -103,7 +120,7 @@ impl From<&Audit> for AuditReport {
         Self {
             bundle: audit.bundle.to_string(),
             recompiled: audit.recompiled.to_string(),
-            same: audit.bundle == audit.recompiled,
+            same: audit.differences.is_empty(),
             differences: audit.differences.clone(),
             other_choice: audit.other_choice.clone(),
         }

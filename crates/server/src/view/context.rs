@@ -1,10 +1,8 @@
 //! Commits, their histories and what is made of them.
 
-use enjamb_core::chain::CommitKind;
-use enjamb_core::frame::{CommitType, ContextCommitted, Trigger};
-use enjamb_core::{CommitId, Json};
-use enjamb_ledger::{Link, StoredCommit};
-use enjamb_service::{Checkpointed, Difference, Materialized, Page, RefView, Side};
+use enjamb_core::CommitId;
+use enjamb_ledger::StoredCommit;
+use enjamb_service::{Checkpointed, Difference, Materialized, Page, RefView, Side, tags_of, tickets_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +39,8 @@ pub struct Context {
     pub created_at: String,
     pub summary: Option<String>,
     pub tags: Vec<String>,
+    /// The one that it was made for, and those that it was linked to since.
+    pub tickets: Vec<String>,
     pub attributes: Option<Value>,
     pub stream: String,
     pub seq: u64,
@@ -69,67 +69,12 @@ impl Context {
             tokens: Tokens { value: commit.token_count, method: commit.token_method.clone() },
             created_at: commit.created_at.clone(),
             summary: stored.summary.clone(),
-            tags: stored.tags.clone(),
+            tags: tags_of(stored).into_iter().map(str::to_owned).collect(),
+            tickets: tickets_of(stored).into_iter().map(str::to_owned).collect(),
             attributes: commit.attributes.as_ref().map(parsed),
             stream: stored.stream.to_string(),
             seq: stored.seq,
             children: children.map(ids),
-        }
-    }
-}
-
-impl Context {
-    /// The commit as a store on this machine has it.
-    pub fn stored(&self) -> Option<StoredCommit> {
-        let kind = match self.kind.as_str() {
-            "delta" => CommitKind::Delta,
-            "compaction" => CommitKind::Compaction,
-            "snapshot" => CommitKind::Snapshot,
-            _ => return None,
-        };
-        let link = Link {
-            id: self.id.parse().ok()?,
-            parent: self.parent.as_deref().and_then(|parent| parent.parse().ok()),
-            kind,
-            generation: self.generation,
-            created_at: self.created_at.parse().ok()?,
-        };
-        let (summary, tags) = (self.summary.clone(), self.tags.clone());
-        Some(StoredCommit {
-            link,
-            stream: self.stream.parse().ok()?,
-            seq: self.seq,
-            commit: self.frame(kind),
-            summary,
-            tags,
-        })
-    }
-
-    fn frame(&self, kind: CommitKind) -> ContextCommitted {
-        ContextCommitted {
-            commit_id: self.id.clone(),
-            version: 1,
-            parent: self.parent.clone(),
-            commit_type: match kind {
-                CommitKind::Delta => CommitType::Delta,
-                CommitKind::Compaction => CommitType::Compaction,
-                CommitKind::Snapshot => CommitType::Snapshot,
-            },
-            artifact_ref: self.artifact.clone(),
-            format: self.format.clone(),
-            template: self.template.clone(),
-            principal: self.principal.clone(),
-            machine: self.machine.clone(),
-            agent_session_id: self.session_id.clone(),
-            checkpoint: Trigger::from(self.checkpoint.as_str()),
-            ticket_id: self.ticket_id.clone(),
-            thread_id: self.thread_id.clone(),
-            summary: self.summary.clone(),
-            message_count: self.messages,
-            token_count: self.tokens.value,
-            token_method: self.tokens.method.clone(),
-            created_at: self.created_at.clone(),
-            attributes: self.attributes.clone().map(Json::from),
         }
     }
 }
@@ -153,10 +98,44 @@ impl From<&Page> for Contexts {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ContextIds {
-    pub contexts: Vec<String>,
+pub struct SomeContexts {
+    pub contexts: Vec<Context>,
     /// There are more than are listed.
     pub more: bool,
+}
+
+/// What a word names: a thread or a commit.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    pub thread_id: Option<String>,
+    pub context: Option<String>,
+}
+
+/// The commit of whoever asks.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Current {
+    pub id: String,
+    /// How it was found: `context`, `session`, `directory` or `principal`
+    pub by: String,
+    pub session_id: Option<String>,
+    pub runtime: Option<String>,
+}
+
+/// The tickets of a commit.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Links {
+    pub id: String,
+    pub tickets: Vec<String>,
+}
+
+/// What a run of summaries did.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Summaries {
+    pub written: u64,
+    /// Those that say nothing to sum up.
+    pub skipped: u64,
+    /// Those that are still without one.
+    pub remaining: u64,
 }
 
 /// A commit that was made.

@@ -5,6 +5,7 @@ mod compaction;
 mod compile;
 mod context;
 mod pack;
+mod source;
 mod stream;
 mod thread;
 
@@ -13,6 +14,7 @@ pub use compaction::*;
 pub use compile::*;
 pub use context::*;
 pub use pack::*;
+pub use source::*;
 pub use stream::*;
 pub use thread::*;
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 pub struct Warning {
     pub code: String,
     pub count: u64,
+    pub what: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -49,8 +50,11 @@ impl From<&PackRecord> for Pack {
 
 impl From<&Packed> for Pack {
     fn from(packed: &Packed) -> Self {
-        let warning =
-            |warning: &enjamb_service::PackWarning| Warning { code: warning.code.to_owned(), count: warning.count };
+        let warning = |warning: &enjamb_service::PackWarning| Warning {
+            code: warning.code.to_owned(),
+            count: warning.count,
+            what: warning.what.to_owned(),
+        };
         Self {
             known: Some(packed.known),
             warnings: Some(packed.warnings.iter().map(warning).collect()),

@@ -99,6 +99,8 @@ impl From<&ThreadChild> for Child {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Reference {
+    pub thread_id: String,
+    pub to_thread_id: String,
     pub seq: u64,
     pub extract: String,
     pub messages: u64,
@@ -148,13 +150,16 @@ impl From<&ThreadEdge> for Edge {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Edges {
+pub struct ThreadMap {
+    pub threads: Vec<Thread>,
     pub edges: Vec<Edge>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Pins {
-    pub messages: Vec<String>,
+    pub thread_id: String,
+    /// The messages that are pinned.
+    pub pinned: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -197,6 +202,7 @@ impl From<&(u64, SelectionDecided)> for Decision {
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Decisions {
+    pub thread_id: String,
     pub decisions: Vec<Decision>,
 }
 

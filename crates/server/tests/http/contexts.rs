@@ -18,7 +18,9 @@ fn a_chain_is_made_walked_and_materialized() {
     let b = commit(&home, "two", Some(&a));
     let c = commit(&home, "three", Some(&a));
     assert_eq!(home.get(&format!("/v1/contexts/{b}"))["parent"], a.as_str());
-    assert_eq!(home.get(&format!("/v1/contexts/{a}/children"))["contexts"], json!([b, c]));
+    let children = home.get(&format!("/v1/contexts/{a}/children"));
+    assert_eq!((&children["contexts"][0]["id"], &children["contexts"][1]["id"]), (&json!(b), &json!(c)));
+    assert_eq!(home.get(&format!("/v1/contexts/{a}/children?limit=1"))["more"], true);
     assert_eq!(home.get(&format!("/v1/contexts/{a}/tips"))["contexts"].as_array().unwrap().len(), 2);
     assert_eq!(home.get(&format!("/v1/contexts/{b}/history"))["contexts"][1]["id"], a.as_str());
     assert_eq!(home.get(&format!("/v1/contexts/{b}/merge-base/{c}"))["id"], a.as_str());
@@ -131,8 +133,8 @@ fn cursors_pins_and_tags_of_threads() {
     let again = home.ask("POST", "/v1/threads").json(&json!({"workspace": "/w", "ensure": true})).send();
     assert_eq!((again.status, again.ok()["thread_id"].as_str()), (200, Some(thread.as_str())));
     let message = home.post(&at("/messages"), json!({"content": "hi"}))["message_id"].as_str().unwrap().to_owned();
-    assert_eq!(home.ask("PUT", &at(&format!("/pins/{message}"))).send().ok()["messages"], json!([message]));
-    assert_eq!(home.ask("DELETE", &at(&format!("/pins/{message}"))).send().ok()["messages"], json!([]));
+    assert_eq!(home.ask("PUT", &at(&format!("/pins/{message}"))).send().ok()["pinned"], json!([message]));
+    assert_eq!(home.ask("DELETE", &at(&format!("/pins/{message}"))).send().ok()["pinned"], json!([]));
     let set = home.ask("PUT", &at("/cursors")).json(&json!({"cursor": {"previous_response_id": "r"}})).send().ok();
     assert_eq!(set["provider"], "openresponses");
     assert_eq!(home.post(&at("/cursors/rotate"), json!({}))["rotated"], true);

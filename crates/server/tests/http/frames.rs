@@ -1,6 +1,7 @@
 //! Frames: appended once, in order, byte for byte.
 
-use serde_json::json;
+use enjamb_server::routes;
+use serde_json::{Value, json};
 
 use crate::harness::Home;
 
@@ -69,8 +70,29 @@ fn a_key_makes_a_retry_answer_as_the_first() {
         assert_eq!(send(bad, r#"{"type":"a"}"#).status, 422, "{bad}");
     }
     assert_eq!(home.get("/v1/streams/note/n")["frames"], 1);
-    let elsewhere = home.ask("POST", "/v1/threads").header("idempotency-key", "k").json(&json!({})).send();
-    assert_eq!(elsewhere.problem(), (422, "idempotency-unsupported".into()), "a key is never passed over");
+}
+
+#[test]
+fn a_key_holds_for_every_other_write_too() {
+    let home = Home::new();
+    let make = |key: &str, title: &str| {
+        home.ask("POST", "/v1/threads").header("idempotency-key", key).json(&json!({"title": title})).send()
+    };
+    let first = make("k", "a");
+    let again = make("k", "a");
+    assert_eq!((first.status, again.status, again.header("idempotency-replayed")), (201, 201, Some("true")));
+    assert_eq!(first.value(), again.value());
+    assert_eq!(make("k", "b").problem(), (422, "idempotency-key-reused".into()));
+    assert_eq!(make("a b", "a").problem(), (422, "bad-idempotency-key".into()));
+    let bad = || home.ask("POST", "/v1/threads").header("idempotency-key", "z").json(&json!({"title": 7})).send();
+    assert_eq!((bad().status, bad().status), (422, 422), "what failed is tried again");
+    assert_eq!(home.get("/v1/threads")["threads"].as_array().unwrap().len(), 1);
+    let writes = routes().into_iter().filter(|route| route.writes() && !route.seed);
+    let described: Value = serde_json::from_str(&enjamb_server::openapi_text()).unwrap();
+    for route in writes {
+        let operation = &described["paths"][route.path][route.method.as_str().to_lowercase()];
+        assert!(operation["parameters"].to_string().contains("Idempotency-Key"), "{route:?}");
+    }
 }
 
 #[test]

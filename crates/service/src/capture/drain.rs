@@ -158,7 +158,13 @@ mod tests {
     use crate::{Actor, Env, ImportBounds};
 
     fn options() -> ImportOptions {
-        ImportOptions { principal: "p".into(), machine: None, by: Actor::default(), bounds: ImportBounds::default() }
+        ImportOptions {
+            principal: "p".into(),
+            machine: None,
+            by: Actor::default(),
+            bounds: ImportBounds::default(),
+            started: None,
+        }
     }
 
     fn say(store: &Store, at_ms: u64, event: &str, transcript: &Path) {

@@ -11,6 +11,8 @@ use enjamb_formats::{TokenCounting, TokenMethod, Tokens};
 use enjamb_ledger::StoredCommit;
 use serde_json::json;
 
+use super::Started;
+
 /// What all commits of a file share, as far as it is known so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
@@ -20,6 +22,8 @@ pub(super) struct Origin {
     pub principal: String,
     pub machine: Option<String>,
     pub session: Option<String>,
+    /// What whoever started the agent said of it, where somebody did.
+    pub started: Option<Started>,
     /// What entries last said of where they were written.
     pub facts: BTreeMap<&'static str, String>,
     /// The time of what was last committed.
@@ -84,6 +88,11 @@ impl Origin {
     /// Recalls what was learned up to a commit that is stored.
     pub(super) fn recall(&mut self, last: &StoredCommit) {
         self.at = Some(last.link.created_at);
+        // What follows in a session is of the same agent, whoever reads it.
+        if self.started.is_none() && self.session.is_some() && last.commit.agent_session_id == self.session {
+            let (template, ticket) = (last.commit.template.clone(), last.commit.ticket_id.clone());
+            self.started = template.map(|template| Started { template, ticket, trigger: "explicit" });
+        }
         let attributes = last.commit.attributes.as_ref().map(Json::get).unwrap_or_default();
         let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else { return };
         for name in FACTS.into_iter().chain(["model", PARENT_SESSION]) {
@@ -97,7 +106,13 @@ impl Origin {
         let created_at = self.at.unwrap_or(fallback).to_string();
         let parent = parent.map(|id| id.to_string());
         let artifact_ref = delta.artifact.to_string();
-        let id = CommitId::derive(parent.as_deref().unwrap_or_default(), &artifact_ref, &created_at, self.runtime);
+        let started = self.started.as_ref();
+        let template = started.map_or(self.runtime, |started| started.template.as_str());
+        let trigger = started.map_or(delta.trigger, |started| match delta.trigger {
+            "explicit" => started.trigger,
+            told => told,
+        });
+        let id = CommitId::derive(parent.as_deref().unwrap_or_default(), &artifact_ref, &created_at, template);
         let commit_type = match (delta.kind, &parent) {
             // What stands for something that is not here begins a chain.
             (CommitKind::Compaction, None) | (CommitKind::Snapshot, _) => CommitType::Snapshot,
@@ -112,12 +127,12 @@ impl Origin {
             commit_type,
             artifact_ref,
             format: self.format.to_owned(),
-            template: Some(self.runtime.to_owned()),
+            template: Some(template.to_owned()),
             principal: Some(self.principal.clone()),
             machine: self.machine.clone(),
             agent_session_id: self.session.clone(),
-            checkpoint: Trigger::from(delta.trigger),
-            ticket_id: None,
+            checkpoint: Trigger::from(trigger),
+            ticket_id: started.and_then(|started| started.ticket.clone()),
             thread_id: None,
             summary: delta.conversation.and_then(Conversation::first_prompt).and_then(|prompt| brief(&prompt)),
             message_count: messages,

@@ -16,6 +16,7 @@ use super::ImportIssue;
 use super::file::{FileImport, Step};
 use super::group::Group;
 use super::growth::{Known, Sequence, growth};
+use super::judge::Content;
 use super::source::{failed, seek};
 use crate::Result;
 
@@ -144,7 +145,7 @@ impl FileImport {
         self.origin.format = UNREAD;
         let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
         self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
-        let is_new = self.take(&bytes, None, CommitKind::Snapshot, "explicit", group)?;
+        let is_new = self.take(&Content::of(&bytes), None, CommitKind::Snapshot, "explicit", group)?;
         group.within(bytes, if is_new { vec![whole] } else { Vec::new() })
     }
 

@@ -9,17 +9,19 @@ use std::path::Path;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::conversation::Conversation;
 use enjamb_core::frame::{Json, SourcePart, SourceRead};
-use enjamb_core::redact::{RULE_SET, Redacted, SecretStream, secrets};
+use enjamb_core::redact::{RULE_SET, Redacted, SecretStream};
 use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 use tempfile::TempPath;
 
+use super::ahead::Ahead;
 use super::branches::Branches;
 use super::commit::{Delta, Origin};
-use super::cut::{Piece, begins_turn, pieces};
+use super::cut::begins_turn;
 use super::group::Group;
 use super::growth::Known;
+use super::judge::{Content, Judged, JudgedPiece, judge};
 use super::source::{KnownPart, SourceState, failed, seek};
-use super::window::{self, Record, Understood, Window};
+use super::window::{self, Record, Window};
 use super::{ImportIssue, SourceFile};
 use crate::{Actor, PutOptions, Result, Store};
 
@@ -111,7 +113,11 @@ impl FileImport {
     }
 
     /// Reads the next window into a group.
-    pub(super) fn step(&mut self, group: &mut Group<'_>) -> Result<Step> {
+    pub(super) fn step(&mut self, ahead: &mut Ahead, group: &mut Group<'_>) -> Result<Step> {
+        if let Some(judged) = ahead.window(&self.file.path, self.offset) {
+            self.judged(judged, group)?;
+            return Ok(self.stands());
+        }
         let path = self.file.path.clone();
         let mut file = File::open(&path).map_err(|source| failed(&path, source))?;
         if self.file.is_document() {
@@ -120,49 +126,45 @@ impl FileImport {
         match window::read(&mut file, &path, self.offset, self.file.size, self.window_bytes)? {
             Window::Lines { bytes, at_end } => {
                 self.lines(bytes, at_end, group)?;
-                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+                Ok(self.stands())
             }
             Window::Long(head) => {
                 self.long_line(&mut file, &path, &head, group)?;
-                Ok(if self.offset >= self.file.size { Step::Finished } else { Step::More })
+                Ok(self.stands())
             }
             Window::End => Ok(Step::Finished),
         }
     }
 
+    fn stands(&self) -> Step {
+        if self.offset >= self.file.size { Step::Finished } else { Step::More }
+    }
+
     pub(super) fn lines(&mut self, bytes: Vec<u8>, at_end: bool, group: &mut Group<'_>) -> Result<()> {
-        let understood =
-            enjamb_formats::by_id(self.origin.format).and_then(|format| window::understand(format, &bytes));
-        let Some(understood) = understood else {
-            self.lines += count_lines(&bytes);
-            let is_new = self.take(&bytes, None, CommitKind::Delta, "explicit", group)?;
-            let whole = 0..bytes.len();
-            return group.within(bytes, if is_new { vec![whole] } else { Vec::new() });
-        };
-        let Understood { reading, records, ends, damage } = understood;
-        let pieces = pieces(reading, &ends, at_end);
-        let end = pieces.last().map_or(0, |piece| piece.range.end);
-        for (_, line, detail) in damage.into_iter().filter(|(at, ..)| *at < end) {
+        self.judged(judge(self.origin.format, bytes, at_end), group)
+    }
+
+    /// Makes commits of a window.
+    fn judged(&mut self, judged: Judged, group: &mut Group<'_>) -> Result<()> {
+        for (line, detail) in judged.damage {
             self.issues.push(ImportIssue { path: self.origin.path.clone().into(), line: self.lines + line, detail });
             self.problems += 1;
         }
-        let mut records = records.into_iter().peekable();
         let mut fresh = Vec::new();
-        for piece in pieces {
-            let end = piece.range.end;
-            let inside: Vec<Record> = std::iter::from_fn(|| records.next_if(|record| record.at < end)).collect();
+        for piece in judged.pieces {
             let range = piece.range.clone();
-            if self.piece(&bytes, piece, &inside, group)? {
+            if self.piece(piece, group)? {
                 fresh.push(range);
             }
         }
-        self.lines += count_lines(&bytes[..end]);
-        group.within(bytes, fresh)
+        self.lines += judged.lines;
+        group.within(judged.bytes, fresh)
     }
 
     /// Makes a commit of a piece; whether its bytes are new.
-    fn piece(&mut self, bytes: &[u8], piece: Piece, records: &[Record], group: &mut Group<'_>) -> Result<bool> {
-        let Piece { range, kind, trigger, is_turn, conversation } = piece;
+    fn piece(&mut self, piece: JudgedPiece, group: &mut Group<'_>) -> Result<bool> {
+        let JudgedPiece { kind, trigger, is_turn, conversation, records, content, .. } = piece;
+        let Some(conversation) = conversation else { return self.take(&content, None, kind, trigger, group) };
         if let Some(parent) = self.branches.goes_back(&conversation) {
             self.tip = Some(parent);
         }
@@ -171,12 +173,12 @@ impl FileImport {
         }
         self.origin.learn(&conversation);
         let parent = self.tip;
-        let is_new = self.take(&bytes[range], Some(&conversation), kind, trigger, group)?;
-        for record in records {
+        let is_new = self.take(&content, Some(&conversation), kind, trigger, group)?;
+        for record in &records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
         if let Some(tip) = self.tip {
-            self.branches.learn(tip, parent, records, kind);
+            self.branches.learn(tip, parent, &records, kind);
         }
         if let Some(before) = self.taken_back(&conversation) {
             self.tip = before;
@@ -187,19 +189,19 @@ impl FileImport {
     /// Makes a commit of bytes in memory; whether they are new.
     pub(super) fn take(
         &mut self,
-        bytes: &[u8],
+        content: &Content,
         conversation: Option<&Conversation>,
         kind: CommitKind,
         trigger: &'static str,
         group: &mut Group<'_>,
     ) -> Result<bool> {
-        secrets(bytes).into_iter().for_each(|secret| self.secrets.add(secret.rule));
-        let artifact = ArtifactId::of(bytes);
-        let delta = Delta { artifact, from: self.offset, bytes: bytes.len() as u64, kind, trigger, conversation };
+        let &Content { artifact, bytes, ref secrets } = content;
+        secrets.iter().for_each(|rule| self.secrets.add(rule));
+        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
         let is_new = group.commit(made, artifact)?;
-        self.part(id, artifact, bytes.len() as u64);
+        self.part(id, artifact, bytes);
         Ok(is_new)
     }
 
@@ -347,10 +349,6 @@ impl FileImport {
         let rewound = self.branches.rewound(conversation);
         self.branches.rolled_back(conversation).or(rewound)
     }
-}
-
-fn count_lines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// Whether a line of Codex says that it is a compaction.

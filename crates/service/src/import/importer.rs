@@ -11,6 +11,7 @@ use enjamb_core::order::Rule;
 use enjamb_formats::Format;
 use enjamb_ledger::{Batch, Ledger, LedgerError, SegmentRecord};
 
+use super::ahead::{Ahead, Task};
 use super::commit::Origin;
 use super::database::{self, Database};
 use super::document::known_lines;
@@ -37,6 +38,7 @@ pub(super) struct Importer<'s, 'p> {
     done: u64,
     total: u64,
     progress: &'p mut ImportProgress<'p>,
+    ahead: Ahead,
 }
 
 /// A file whose turn has not come, or is not over.
@@ -58,6 +60,18 @@ impl Waiting {
         }
     }
 
+    /// What there is to judge of it, unless that takes knowing more than the file.
+    fn task(&self) -> Option<Task> {
+        let Self::Begun(import) = self else { return None };
+        (!import.file.is_document()).then(|| Task {
+            path: import.file.path.clone(),
+            format: import.origin.format,
+            offset: import.offset,
+            size: import.file.size,
+            window_bytes: import.window_bytes,
+        })
+    }
+
     /// The files that were found, to be begun anew. What was unpacked comes again with what it was unpacked from.
     fn found(&self) -> Vec<SourceFile> {
         match self {
@@ -72,7 +86,7 @@ impl Waiting {
 impl<'s, 'p> Importer<'s, 'p> {
     pub(super) fn new(store: &'s Store, options: &'s ImportOptions, progress: &'p mut ImportProgress<'p>) -> Self {
         let (waiting, report) = (VecDeque::new(), Imported::default());
-        Self { store, options, waiting, report, done: 0, total: 0, progress }
+        Self { store, options, waiting, report, done: 0, total: 0, progress, ahead: Ahead::default() }
     }
 
     /// Queues files in their order. Those in which opencode keeps the things of a session come together.
@@ -316,6 +330,7 @@ impl<'s, 'p> Importer<'s, 'p> {
             principal: self.options.principal.clone(),
             machine: self.options.machine.clone(),
             session,
+            started: self.options.started.clone(),
             ..Origin::default()
         }
     }
@@ -353,7 +368,22 @@ impl<'s, 'p> Importer<'s, 'p> {
         Ok(())
     }
 
+    /// Reads all that waits. Where that is much, windows are judged ahead.
     pub(super) fn run(&mut self) -> Result<()> {
+        let left: u64 = self.waiting.iter().map(Waiting::bytes_left).sum();
+        if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+            return self.store_all();
+        }
+        std::thread::scope(|scope| {
+            self.ahead = Ahead::start(scope, self.waiting.iter().filter_map(Waiting::task).collect());
+            let stored = self.store_all();
+            // Nobody listens any more, so whoever judges ends.
+            self.ahead = Ahead::default();
+            stored
+        })
+    }
+
+    fn store_all(&mut self) -> Result<()> {
         let mut retries = 0;
         while !self.waiting.is_empty() {
             let taken: Vec<SourceFile> = self.waiting.iter().flat_map(Waiting::found).collect();
@@ -446,7 +476,7 @@ impl<'s, 'p> Importer<'s, 'p> {
             };
             self.remember(&mut import)?;
             let before = import.offset;
-            let step = import.step(&mut group);
+            let step = import.step(&mut self.ahead, &mut group);
             self.report.bytes += import.offset - before;
             self.done += import.offset - before;
             (self.progress)(&import.file.path, self.done, self.total.max(self.done));

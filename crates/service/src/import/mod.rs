@@ -5,6 +5,7 @@
 //! file still begins with: a file that grew adds its tail, and one that was rewritten becomes a branch from where it
 //! differs. Many commits are stored with one sync, together with how far each file was read.
 
+mod ahead;
 mod branches;
 mod commit;
 mod cut;
@@ -14,6 +15,7 @@ mod file;
 mod group;
 mod growth;
 mod importer;
+mod judge;
 mod packed;
 mod places;
 mod segment;
@@ -47,6 +49,17 @@ pub struct ImportOptions {
     pub machine: Option<String>,
     pub by: Actor,
     pub bounds: ImportBounds,
+    /// What whoever started the agent knows of it.
+    pub started: Option<Started>,
+}
+
+/// An agent that was started by us: what its transcript does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub template: String,
+    pub ticket: Option<String>,
+    /// Why the transcript is read now.
+    pub trigger: &'static str,
 }
 
 /// How much is held in memory, and how much a kill may undo.

@@ -55,7 +55,7 @@ impl Dice {
 const SMALL: ImportBounds = ImportBounds { window_bytes: 4_096, group_frames: 20 };
 
 fn options(bounds: ImportBounds) -> ImportOptions {
-    ImportOptions { principal: "p".into(), machine: None, by: Actor::default(), bounds }
+    ImportOptions { principal: "p".into(), machine: None, by: Actor::default(), bounds, started: None }
 }
 
 fn import(store: &Store, path: &Path, bounds: ImportBounds) -> Imported {

@@ -1,13 +1,11 @@
 //! A window of a file: whole lines, as many as memory is meant for.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use enjamb_formats::{Format, Item, Position, Reading};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use enjamb_formats::{Format, Item, Label, Position, Reading};
+use serde::de::IgnoredAny;
 
 use super::source::{failed, seek};
 use crate::Result;
@@ -84,67 +82,8 @@ pub(super) fn understand(format: &dyn Format, bytes: &[u8]) -> Option<Understood
 
 pub(super) fn records(items: &[Item<'_>]) -> Vec<Record> {
     let record = |item: &Item<'_>| {
-        let Names { kind, role, uuid, id } = names(item.json());
-        Record { at: item.range.start, kind: kind.or(role).unwrap_or_else(|| "untyped".to_owned()), uuid: uuid.or(id) }
+        let Label { kind, id } = Label::of(item);
+        Record { at: item.range.start, kind, uuid: id }
     };
     items.iter().map(record).collect()
-}
-
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Names {
-    kind: Option<String>,
-    /// What a record without a type says of itself.
-    role: Option<String>,
-    uuid: Option<String>,
-    id: Option<String>,
-}
-
-/// What a record says it is. Of a member that comes twice, the last counts, as with other readers.
-fn names(json: &str) -> Names {
-    struct Told;
-    impl<'de> Visitor<'de> for Told {
-        type Value = Names;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<Self::Value, A::Error> {
-            let mut names = Names::default();
-            while let Some(name) = members.next_key::<std::borrow::Cow<'de, str>>()? {
-                match name.as_ref() {
-                    "type" => names.kind = text(members.next_value()?),
-                    "uuid" => names.uuid = text(members.next_value()?),
-                    "id" => names.id = text(members.next_value()?),
-                    "role" | "table" => names.role = text(members.next_value()?),
-                    // A message of opencode's, beside its parts.
-                    "info" => names.role = text(members.next_value::<Value>()?["role"].take()),
-                    _ => drop(members.next_value::<IgnoredAny>()?),
-                }
-            }
-            Ok(names)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_str(json);
-    reader.deserialize_map(Told).unwrap_or_default()
-}
-
-fn text(value: Value) -> Option<String> {
-    if let Value::String(text) = value { Some(text) } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_is_of_the_type_it_says() {
-        let kind = |json| names(json).kind;
-        assert_eq!(kind(r#"{"a":{"type":"x"},"type":"user"}"#).as_deref(), Some("user"));
-        assert_eq!(kind(r#"{"type":"user","type":"b"}"#).as_deref(), Some("b"));
-        assert_eq!(kind(r#"{"type":1}"#), None);
-        assert_eq!(names("[1]"), Names::default());
-        assert_eq!(names(r#"{"uuid":"u","type":"x"}"#).uuid.as_deref(), Some("u"));
-        assert_eq!(names(r#"{"info":{"role":"user"},"parts":[]}"#).role.as_deref(), Some("user"));
-    }
 }

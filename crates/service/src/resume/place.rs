@@ -42,6 +42,11 @@ impl RuntimeHomes {
         }
     }
 
+    /// Where a session of Claude Code is written that runs in a directory. The others name theirs themselves.
+    pub(crate) fn transcript(&self, runtime: Runtime, cwd: &Path, session: &str) -> PathBuf {
+        self.session_path(runtime, cwd, session, Timestamp::from_micros(0))
+    }
+
     fn rollout_path(&self, session: &str, at: Timestamp) -> PathBuf {
         let time: String =
             at.to_string().chars().take(19).map(|found| if found == ':' { '-' } else { found }).collect();

@@ -17,6 +17,7 @@ use enjamb_ledger::LedgerError;
 
 use self::directories::Directories;
 use self::settle::Settling;
+pub(crate) use self::turn::{is_over, is_tool_result};
 use crate::capture::is_spool_empty;
 use crate::import::{path_text, transcript_at};
 use crate::{DrainBounds, ImportOptions, MissedAt, Place, Result, Runtime, ServiceError, SourceFile, Store, arrange};

@@ -19,7 +19,12 @@ fn options(dir: &Path, once: bool) -> WatchOptions {
     let (principal, by, bounds) = ("p".to_owned(), Actor::default(), ImportBounds::default());
     let places = vec![Place { runtime: Runtime::ClaudeCode, dir: dir.to_owned() }];
     let missed_at = MissedAt::new(dir, Vec::new());
-    WatchOptions { places, import: ImportOptions { principal, machine: None, by, bounds }, missed_at, once }
+    WatchOptions {
+        places,
+        import: ImportOptions { principal, machine: None, by, bounds, started: None },
+        missed_at,
+        once,
+    }
 }
 
 /// Does one thing after another while a watch goes on, each once what the one before led to was seen.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::Runtime;
 
 /// `tail` is the end of a transcript, cut anywhere.
-pub(super) fn is_over(runtime: Runtime, tail: &[u8]) -> bool {
+pub(crate) fn is_over(runtime: Runtime, tail: &[u8]) -> bool {
     let Some(tail) = tail.strip_suffix(b"\n") else { return false };
     let records = tail.rsplit(|byte| *byte == b'\n').map(|line| serde_json::from_slice::<Value>(line).ok());
     for record in records {
@@ -39,6 +39,21 @@ fn claude_code(record: &Value) -> Option<bool> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// Whether the last record is what a tool gave back.
+pub(crate) fn is_tool_result(runtime: Runtime, tail: &[u8]) -> bool {
+    let Some(tail) = tail.strip_suffix(b"\n") else { return false };
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Ok(record) = serde_json::from_slice::<Value>(last) else { return false };
+    match runtime {
+        Runtime::ClaudeCode => record["type"] == "user" && record["message"]["content"][0]["type"] == "tool_result",
+        Runtime::Codex => {
+            let kind = record["payload"]["type"].as_str().unwrap_or_default();
+            record["type"] == "response_item" && kind.ends_with("_output")
+        }
+        Runtime::Gemini | Runtime::OpenCode | Runtime::Other => false,
     }
 }
 
@@ -80,6 +95,15 @@ mod tests {
         check(Runtime::ClaudeCode, &[mode], false);
         assert!(!is_over(Runtime::ClaudeCode, ends.as_bytes()), "a line that is not whole tells nothing");
         check(Runtime::ClaudeCode, &["rest of a long line\"}", mode], false);
+    }
+
+    #[test]
+    fn a_result_of_a_tool_is_known() {
+        let result = b"{}\n{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"tool_result\"}]}}\n";
+        let output = b"{\"type\":\"response_item\",\"payload\":{\"type\":\"function_call_output\"}}\n";
+        assert!(is_tool_result(Runtime::ClaudeCode, result) && is_tool_result(Runtime::Codex, output));
+        assert!(!is_tool_result(Runtime::Codex, result) && !is_tool_result(Runtime::ClaudeCode, b"{}\n"));
+        assert!(!is_tool_result(Runtime::Codex, output.trim_ascii()), "the line is not whole");
     }
 
     #[test]

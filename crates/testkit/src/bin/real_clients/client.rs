@@ -98,6 +98,11 @@ impl Stage<'_> {
             Client::Codex => self.codex(turn)?,
         };
         let output = finish(command.spawn()?)?;
+        self.sent(turn, &output)
+    }
+
+    /// The longest conversation that was sent and holds the prompt.
+    fn sent(&self, turn: &Turn<'_>, output: &str) -> Result<Vec<Value>, Problem> {
         let requests = self.endpoint.requests();
         let member = match turn.client {
             Client::Claude => "messages",
@@ -122,12 +127,8 @@ impl Stage<'_> {
 
     fn claude(&self, turn: &Turn<'_>) -> Command {
         let mut command = self.command("claude");
-        command
-            .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", self.endpoint.port))
-            .env("ANTHROPIC_API_KEY", "sk-loopback")
-            .envs(["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"].map(|name| (name, "1")))
-            .envs(["DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"].map(|name| (name, "1")))
-            .arg("-p");
+        self.settle_claude(&mut command);
+        command.arg("-p");
         if let Some(session) = turn.resume {
             command.args(["--resume", session]);
         }
@@ -135,7 +136,26 @@ impl Stage<'_> {
         command
     }
 
+    fn settle_claude(&self, command: &mut Command) {
+        command
+            .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", self.endpoint.port))
+            .env("ANTHROPIC_API_KEY", "sk-loopback")
+            .envs(["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"].map(|name| (name, "1")))
+            .envs(["DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"].map(|name| (name, "1")));
+    }
+
     fn codex(&self, turn: &Turn<'_>) -> Result<Command, Problem> {
+        let mut command = self.command("codex");
+        self.settle_codex(&mut command)?;
+        command.args(["exec", "--skip-git-repo-check"]);
+        if let Some(session) = turn.resume {
+            command.args(["resume", session]);
+        }
+        command.arg(turn.prompt);
+        Ok(command)
+    }
+
+    fn settle_codex(&self, command: &mut Command) -> Result<(), Problem> {
         let home = self.home().join(".codex");
         fs::create_dir_all(&home)?;
         let config = format!(
@@ -144,17 +164,31 @@ impl Stage<'_> {
             self.endpoint.port
         );
         fs::write(home.join("config.toml"), config)?;
-        let mut command = self.command("codex");
         // There is no network; it tries all the same, and need not wait for a name.
-        command
-            .env("LOOPBACK_KEY", "x")
-            .env("HTTPS_PROXY", "http://127.0.0.1:1")
-            .args(["exec", "--skip-git-repo-check"]);
-        if let Some(session) = turn.resume {
-            command.args(["resume", session]);
+        command.env("LOOPBACK_KEY", "x").env("HTTPS_PROXY", "http://127.0.0.1:1");
+        Ok(())
+    }
+
+    /// Has `enjamb run` start a runtime for a turn; returns what was sent, and the document that it prints.
+    pub fn run(&self, context: Option<&str>, turn: &Turn<'_>) -> Result<(Vec<Value>, Value), Problem> {
+        self.endpoint.begin(turn.replies.clone());
+        let mut command = Command::new(&self.enjamb);
+        self.settle(&mut command);
+        command.args(["run", "--json"]).args(context.iter().flat_map(|context| ["--context", context])).arg("--");
+        let (program, words): (&str, &[&str]) = match turn.client {
+            Client::Claude => ("claude", &["-p"]),
+            Client::Codex => ("codex", &["exec", "--skip-git-repo-check"]),
+        };
+        command.arg(self.clients.join("node_modules/.bin").join(program)).args(words).arg(turn.prompt);
+        match turn.client {
+            Client::Claude => self.settle_claude(&mut command),
+            Client::Codex => self.settle_codex(&mut command)?,
         }
-        command.arg(turn.prompt);
-        Ok(command)
+        let output = command.output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok((self.sent(turn, "")?, serde_json::from_slice(&output.stdout)?))
     }
 
     /// A program of the clients', with nothing of the person who runs this.

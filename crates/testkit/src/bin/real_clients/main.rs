@@ -4,6 +4,7 @@
 mod cases;
 mod client;
 mod endpoint;
+mod runs;
 mod seen;
 mod table;
 
@@ -85,12 +86,13 @@ fn run(request: &Request) -> Result<bool, Problem> {
             held_against_native(request, &stage, &original, &mut table)?;
         }
         type Recorded = fn(&Stage<'_>, Client) -> Result<Outcome, Problem>;
-        let recorded: [(&str, Recorded); 5] = [
+        let recorded: [(&str, Recorded); 6] = [
             ("fork", cases::fork),
             ("replant", cases::replant),
             ("round-trip", cases::round_trip),
             ("repair", cases::repair),
             ("capture", cases::capture),
+            ("run", runs::run),
         ];
         for (name, case) in recorded.into_iter().filter(|(name, _)| request.wants(name)) {
             table.add(name, client, Path::new("recorded"), timed(|| case(&stage, client)));
