@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use enjamb_core::order::CheckpointAt;
-use enjamb_core::workspace::escape;
+use enjamb_core::workspace::{check_name, escape};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::WorkspaceError;
@@ -80,7 +80,10 @@ impl Root {
             let joined = plain(&base.join(given)).unwrap_or_default();
             joined.strip_prefix(&self.path).map(Path::to_owned)
         });
-        Ok(below.map_err(|_| outside())?.as_os_str().as_bytes().to_vec())
+        let below = below.map_err(|_| outside())?.as_os_str().as_bytes().to_vec();
+        let mut names = below.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        // What a repository keeps for itself is no part of the workspace.
+        if names.any(|name| check_name(name).is_err()) { Err(outside().into()) } else { Ok(below) }
     }
 
     /// The directory that a path lies in, and its name there.
