@@ -32,9 +32,9 @@ pub fn tickets_of(stored: &StoredCommit) -> Vec<&str> {
     tickets
 }
 
-/// The tags of a commit that are no links.
+/// The tags of a commit that name no tickets.
 pub fn tags_of(stored: &StoredCommit) -> Vec<&str> {
-    stored.tags.iter().map(String::as_str).filter(|tag| !is_link(tag)).collect()
+    stored.tags.iter().map(String::as_str).filter(|tag| !tag.starts_with(PREFIX)).collect()
 }
 
 impl Store {

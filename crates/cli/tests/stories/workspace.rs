@@ -193,6 +193,7 @@ fn a_fork_with_a_worktree_has_the_files_too() {
     let problem = enjamb.run(&["fork", &commit, "-n", "x", "--worktree", "wt", "--json"]).exits(3).problem();
     assert_eq!(problem["code"], "no-workspace-checkpoint");
     let id = workspace(&enjamb, &["checkpoint", "--commit", &commit]).done().line();
+    assert_eq!(enjamb.json(&["show", &commit])["tags"], json!([format!("workspace:{id}")]));
     write(&enjamb, "a", "edited since\n");
     let forked = enjamb.json(&["fork", &commit, "-n", "x", "--worktree", "wt"]);
     let head = git(&enjamb, &["rev-parse", "HEAD"]).trim().to_owned();

@@ -23,6 +23,7 @@ mod tests;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use enjamb_core::frame::{Body, CheckpointAction, CheckpointCreated, CheckpointFailed};
 use enjamb_core::workspace::{Manifest, escape};
@@ -42,6 +43,9 @@ use take::Taken;
 /// Paths that a frame lists; the manifest has them all.
 const FRAME_FILES_MAX: usize = 1_000;
 const FRAME_FILES_BYTES_MAX: usize = 256 << 10;
+/// How long a workspace that someone else is at is waited for.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+const BUSY_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A checkpoint to make.
 #[derive(Clone, Debug, Default)]
@@ -197,10 +201,15 @@ impl Store {
         let failed = |source| ServiceError::File { path: dir.clone(), source };
         private::make_dir(&dir).map_err(failed)?;
         let lock = private::create_if_missing(&dir.join("lock")).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Place { session: format!("workspace-{key}"), dir, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(WorkspaceError::Busy(root.path().to_owned()).into()),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
+        // Whoever is at it is hardly ever at it for long: runs make checkpoints of one workspace at the same time.
+        let began = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Place { session: format!("workspace-{key}"), dir, _lock: lock }),
+                Err(TryLockError::WouldBlock) if began.elapsed() < BUSY_WAIT => std::thread::sleep(BUSY_LOOK_EVERY),
+                Err(TryLockError::WouldBlock) => return Err(WorkspaceError::Busy(root.path().to_owned()).into()),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Restore<'r> {
     target: &'r [Item],
     changes: &'r [Change],
     done: u64,
+    total: u64,
 }
 
 impl<'r> Restore<'r> {
@@ -41,7 +42,10 @@ impl<'r> Restore<'r> {
         target: &'r [Item],
         changes: &'r [Change],
     ) -> Self {
-        Self { store, root, taken, target, changes, done: 0 }
+        let steps = changes.iter().map(|change| u64::from(is_removal(change)) + u64::from(change.to.is_some()));
+        // One before the first, one before and one after the last.
+        let total = steps.sum::<u64>() + 3;
+        Self { store, root, taken, target, changes, done: 0, total }
     }
 
     pub(super) fn run(mut self, step: &mut RewindStep<'_>) -> Result<()> {
@@ -67,10 +71,8 @@ impl<'r> Restore<'r> {
     }
 
     fn step(&mut self, step: &mut RewindStep<'_>) -> Result<()> {
-        let steps = self.changes.iter().map(|change| u64::from(is_removal(change)) + u64::from(change.to.is_some()));
-        let total = steps.sum::<u64>() + 3;
         self.done += 1;
-        step(self.done, total)
+        step(self.done, self.total)
     }
 
     /// Lets us write in directories that are to change and that not even their owner may write in.

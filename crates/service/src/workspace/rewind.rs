@@ -121,7 +121,11 @@ impl Store {
             Stats::default().write(&place.stats()).ok();
         }
         let request = goal.saving(root);
-        let (saved, taken) = self.checkpoint_locked(root, place, &self.goal_scope(&goal), &request, by)?;
+        let (saved, mut taken) = self.checkpoint_locked(root, place, &self.goal_scope(&goal), &request, by)?;
+        if !goal.resumed {
+            // No rewind of ours left them.
+            taken.leftovers.clear();
+        }
         let changes = goal.changes(&taken, &Ignored::of(self, &goal.manifest, &goal.items)?);
         let paths = goal.paths.iter().map(|path| escape(path)).collect();
         let first_saved = goal.saved.clone().unwrap_or_else(|| saved.id.clone());

@@ -6,12 +6,12 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use enjamb_core::order::CheckpointAt;
-use enjamb_core::workspace::escape;
+use enjamb_core::workspace::{check_name, escape};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::WorkspaceError;
@@ -26,6 +26,21 @@ const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).uni
 pub struct Root {
     fd: OwnedFd,
     path: PathBuf,
+}
+
+/// A directory of the workspace.
+enum Dir<'r> {
+    Root(BorrowedFd<'r>),
+    Below(OwnedFd),
+}
+
+impl AsFd for Dir<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(fd) => *fd,
+            Self::Below(fd) => fd.as_fd(),
+        }
+    }
 }
 
 impl Root {
@@ -65,18 +80,21 @@ impl Root {
             let joined = plain(&base.join(given)).unwrap_or_default();
             joined.strip_prefix(&self.path).map(Path::to_owned)
         });
-        Ok(below.map_err(|_| outside())?.as_os_str().as_bytes().to_vec())
+        let below = below.map_err(|_| outside())?.as_os_str().as_bytes().to_vec();
+        let mut names = below.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        // What a repository keeps for itself is no part of the workspace.
+        if names.any(|name| check_name(name).is_err()) { Err(outside().into()) } else { Ok(below) }
     }
 
     /// The directory that a path lies in, and its name there.
-    pub(super) fn parent<'p>(&self, path: &'p [u8]) -> io::Result<(OwnedFd, &'p OsStr)> {
+    fn parent<'p>(&self, path: &'p [u8]) -> io::Result<(Dir<'_>, &'p OsStr)> {
         let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => (&path[..slash], &path[slash + 1..]),
             None => (&b""[..], path),
         };
-        let mut dir = rustix::fs::openat(&self.fd, ".", DIR, Mode::empty())?;
+        let mut dir = Dir::Root(self.fd.as_fd());
         for name in above.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-            dir = rustix::fs::openat(&dir, OsStr::from_bytes(name), DIR, Mode::empty())?;
+            dir = Dir::Below(rustix::fs::openat(&dir, OsStr::from_bytes(name), DIR, Mode::empty())?);
         }
         Ok((dir, OsStr::from_bytes(name)))
     }

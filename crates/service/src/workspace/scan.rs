@@ -173,7 +173,8 @@ fn kind_of(meta: &Metadata) -> Option<NodeKind> {
 
 /// Adds a path that is to be there whatever rules say, with the directories above it and all that is below it.
 fn add_named(root: &Root, scope: &Scope, path: &[u8], sender: &Sender<Seen>) {
-    for end in path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]) {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+    for end in ends.filter(|end| *end > 0) {
         let at = root.path().join(std::ffi::OsStr::from_bytes(&path[..end]));
         let meta = at.symlink_metadata();
         let is_dir = meta.as_ref().is_ok_and(Metadata::is_dir);

@@ -210,6 +210,35 @@ fn a_checkpoint_that_cannot_be_made_is_told_of_in_its_session() {
 }
 
 #[test]
+fn what_is_named_may_be_the_whole_but_not_a_repositorys_own() {
+    let desk = Desk::new();
+    desk.write(".gitignore", "*.log\n");
+    desk.write("a.log", "1");
+    desk.write(".git/config", "x");
+    let request = |path: &str| WorkspaceCheckpoint { also: vec![path.into()], ..desk.request("named") };
+    for path in [".git", ".git/config", "sub/.GIT/x", "/etc/passwd", ".."] {
+        let error = desk.store.workspace_checkpoint(&request(path), &Actor::default()).unwrap_err();
+        assert_eq!(error.code(), "outside-workspace", "{path}");
+    }
+    let made = desk.store.workspace_checkpoint(&request("."), &Actor::default()).unwrap();
+    assert_eq!(paths(&made), [".gitignore", "a.log"]);
+    desk.rewind_to(&made.id);
+}
+
+#[test]
+fn checkpoints_made_at_once_are_all_there() {
+    let desk = Desk::new();
+    desk.write("a", "1");
+    std::thread::scope(|scope| {
+        for n in 0..6 {
+            let desk = &desk;
+            scope.spawn(move || desk.save(&n.to_string()));
+        }
+    });
+    assert_eq!(desk.store.workspace_checkpoints(Some(&desk.root()), 9).unwrap().len(), 6);
+}
+
+#[test]
 fn a_store_within_the_workspace_is_no_part_of_it() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("a"), "1").unwrap();
