@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(
             parse("W7").unwrap_err(),
             "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server, \
-             workspace"
+             runs, workspace"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

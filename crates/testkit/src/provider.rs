@@ -11,7 +11,7 @@ use std::time::Duration;
 /// What happens after one request.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The request is read only up to its body, so that hanging up resets the connection.
+    /// The last byte of the request is not read, so that hanging up resets the connection.
     pub leaves_body: bool,
     pub status: u16,
     pub headers: Vec<(String, String)>,

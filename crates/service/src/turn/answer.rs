@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use enjamb_core::frame::{Body, ResponseFirstByte, ResponseHeaders};
-use enjamb_core::provider::{Answer, AnswerReader, Stop, whole_body};
+use enjamb_core::provider::{Answer, AnswerReader, Kept, Stop, whole_body};
 
 use super::ask::{Asked, Head, Piece, Silence};
 use super::budget::{Allowance, Gauge};
@@ -40,8 +40,9 @@ impl Drive<'_, '_> {
         let until = Instant::now() + options.timeout;
         let head = match self.piece(asked, until) {
             Ok(Piece::Head(head)) => head,
-            Ok(Piece::Failed(detail)) => return Ok(self.unreached(&detail)),
-            Ok(Piece::Bytes(_) | Piece::End) => return Ok(self.unreached("it answered without an answer")),
+            Ok(Piece::Unsent(detail)) => return Ok(self.unreached(&detail)),
+            Ok(Piece::Failed(detail)) => return Ok(self.unanswered(&detail)),
+            Ok(Piece::Bytes(_) | Piece::End) => return Ok(self.unanswered("there was no answer")),
             Err(silence) => return Ok(self.given_up(silence)),
         };
         self.recorder.push(vec![headers(index, &head)]);
@@ -62,6 +63,7 @@ impl Drive<'_, '_> {
         let (mut scrubber, mut gauge) = (self.means.provider.scrubber(), Gauge::new(allowance));
         let mut is_first = true;
         let broken = loop {
+            // Who has said everything is not waited for as long as who has not.
             let patience = if reader.is_over() { Instant::now() + AFTERWARDS } else { until };
             match self.piece(asked, patience.min(until)) {
                 Ok(Piece::Bytes(bytes)) => {
@@ -72,7 +74,7 @@ impl Drive<'_, '_> {
                 }
                 Ok(Piece::End) => break None,
                 Ok(Piece::Failed(detail)) => break Some(Ending::new(EndReason::StreamCut, detail)),
-                Ok(Piece::Head(_)) => {}
+                Ok(Piece::Head(_) | Piece::Unsent(_)) => {}
                 Err(silence) => break Some(ending_of(silence)),
             }
             if gauge.is_over(&reader.answer().text) {
@@ -93,7 +95,7 @@ impl Drive<'_, '_> {
     }
 
     /// Words are shown first: they are in the journal, and the log follows.
-    fn keep(&mut self, kept: enjamb_core::provider::Kept) {
+    fn keep(&mut self, kept: Kept) {
         if !kept.text.is_empty() {
             (self.watch)(TurnEvent::Text(&kept.text));
         }
@@ -126,7 +128,7 @@ impl Drive<'_, '_> {
                     }
                 }
                 Ok(Piece::End | Piece::Failed(_)) => break,
-                Ok(Piece::Head(_)) => {}
+                Ok(Piece::Head(_) | Piece::Unsent(_)) => {}
                 Err(silence) => return Ok(self.given_up(silence)),
             }
         }
@@ -144,16 +146,27 @@ impl Drive<'_, '_> {
         };
         let (frame, artifact) = whole_body(self.means.provider.dialect(), &body, vec![ending.detail.clone()]);
         let artifacts = artifact.into_iter().collect();
-        self.recorder.keep(enjamb_core::provider::Kept { frames: vec![frame], artifacts, text: String::new() });
+        self.recorder.keep(Kept { frames: vec![frame], artifacts, text: String::new() });
         let body = String::from_utf8_lossy(&body).into_owned();
         Ok(Came::Away { ending, status: head.status, retry_after: head.retry_after, body })
     }
 
     fn unreached(&self, detail: &str) -> Came {
-        let detail = self.means.provider.scrubber().text(detail);
-        let ending = Ending::new(EndReason::ProviderError, format!("{}: {detail}", self.means.provider.shown()));
-        self.tell_fault(&ending);
+        let ending = self.failed(detail);
         Came::Away { ending, status: 0, retry_after: None, body: String::new() }
+    }
+
+    /// Who was asked and did not answer may have worked, and is not asked again.
+    fn unanswered(&self, detail: &str) -> Came {
+        Came::Broken { answer: Answer::default(), ending: self.failed(detail) }
+    }
+
+    fn failed(&self, detail: &str) -> Ending {
+        let provider = self.means.provider;
+        let detail = format!("{}: {}", provider.shown(), provider.scrubber().text(detail));
+        let ending = Ending::new(EndReason::ProviderError, detail);
+        self.tell_fault(&ending);
+        ending
     }
 
     fn given_up(&self, silence: Silence) -> Came {

@@ -22,7 +22,9 @@ pub(super) enum Piece {
     Head(Head),
     Bytes(Vec<u8>),
     End,
-    /// The connection failed, perhaps before anybody was asked.
+    /// Nobody was asked.
+    Unsent(String),
+    /// The connection failed after somebody was asked.
     Failed(String),
 }
 
@@ -64,7 +66,8 @@ impl Asked {
                     read(opened.body, &tell);
                 }
             }
-            Err(HttpError::NotSent(detail) | HttpError::Unanswered(detail)) => drop(tell.send(Piece::Failed(detail))),
+            Err(HttpError::NotSent(detail)) => drop(tell.send(Piece::Unsent(detail))),
+            Err(HttpError::Unanswered(detail)) => drop(tell.send(Piece::Failed(detail))),
         };
         let spawned = thread::Builder::new().name("enjamb-ask".into()).spawn(asking);
         spawned.map_err(|source| ServiceError::File { path: "a thread".into(), source })?;

@@ -1,7 +1,7 @@
 //! The commit of a run: what was said since the commit before it, so that history, forks and resuming work on our own turns
 //! as on anybody's.
 
-use enjamb_core::frame::{Body, ContextBody};
+use enjamb_core::frame::{Body, ContextBody, ContinuityBody};
 use enjamb_core::provider::Round;
 use enjamb_core::{CommitId, StreamId, StreamKind};
 use enjamb_ledger::Ledger;
@@ -85,7 +85,7 @@ impl Session<'_> {
         for (at, is_end) in self.store.runs_of(&self.thread, &message.id)? {
             if is_end
                 && at <= from_seq
-                && let enjamb_core::frame::ContinuityBody::RunEnded(run) = self.store.said_at(&self.thread, at)?
+                && let ContinuityBody::RunEnded(run) = self.store.said_at(&self.thread, at)?
             {
                 runs.push((at, run.run_session_id));
             }

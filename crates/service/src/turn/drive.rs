@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use enjamb_core::frame::{Body, RequestDumped, RequestStarted};
 use enjamb_core::provider::{Answer, Kept, Request, Round, Stop, ToolSpec, body};
+use enjamb_core::{ArtifactId, ErrorKind};
 use serde_json::{Value, json};
 
 use super::answer::{Came, ending_of};
@@ -181,7 +182,7 @@ impl Drive<'_, '_> {
                 model,
                 request_index: index,
                 kind: kind.into(),
-                body_artifact_id: enjamb_core::ArtifactId::of(&dump).to_hex(),
+                body_artifact_id: ArtifactId::of(&dump).to_hex(),
                 body_bytes: dump.len() as u64,
                 total_bytes: body.len() as u64,
                 truncated: dump.len() < body.len(),
@@ -264,7 +265,6 @@ impl Drive<'_, '_> {
 
 /// Whether the store itself failed, so that nothing more can be recorded.
 fn is_of_store(error: &ServiceError) -> bool {
-    use enjamb_core::ErrorKind;
     matches!(error, ServiceError::Ledger(_))
         && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy | ErrorKind::Internal)
 }

@@ -67,12 +67,10 @@ fn answer(
     let head = head.to_lowercase();
     let nothing_left = || Script::refusal(500, r#"{"error":{"message":"nothing left to say"}}"#);
     let script = scripts.lock().expect("no holder panics").pop_front().unwrap_or_else(nothing_left);
-    let mut body = Vec::new();
-    if !script.leaves_body {
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
-        body.resize(length.unwrap_or(0), 0);
-        reader.read_exact(&mut body)?;
-    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+    // A byte that was sent and not read is enough for hanging up to reset the connection.
+    let mut body = vec![0; length.unwrap_or(0_usize).saturating_sub(usize::from(script.leaves_body))];
+    reader.read_exact(&mut body)?;
     let body = serde_json::from_slice(&body).unwrap_or_default();
     told.lock().expect("no holder panics").push(Asked { head, body });
     play(&mut connection, script)

@@ -137,6 +137,27 @@ fn what_is_asked_wrongly_or_answered_otherwise_is_an_end() {
 }
 
 #[test]
+fn who_was_asked_and_hangs_up_is_not_asked_again() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = gone.local_addr().unwrap();
+    let asked = std::thread::spawn(move || {
+        gone.set_nonblocking(false).unwrap();
+        let (mut connection, _) = gone.accept().unwrap();
+        std::io::Read::read(&mut connection, &mut [0; 4_096]).unwrap();
+        drop(connection);
+        gone.set_nonblocking(true).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        gone.accept().is_err()
+    });
+    let stage = Stage::new();
+    let options =
+        ProviderOptions { backoff: Duration::ZERO, ..ProviderOptions::new(format!("http://{address}/v1/responses")) };
+    let turned = stage.turn("hi", options);
+    assert_eq!((turned.ending.reason, turned.requests), (EndReason::ProviderError, 1));
+    assert!(asked.join().unwrap(), "once");
+}
+
+#[test]
 fn refusals_are_ends_of_their_own() {
     let refuses = |dialect: Dialect| {
         let speech = Speech::new(dialect).text("I ");

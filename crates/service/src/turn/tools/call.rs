@@ -49,20 +49,10 @@ impl Drive<'_, '_> {
     pub(in crate::turn) fn call_tools(&mut self, mut round: Round) -> Result<Option<Ending>> {
         let calls = round.calls.clone();
         for call in &calls {
-            let ending = match () {
-                () if self.means.cancel.load(Ordering::Relaxed) => {
-                    Some(Ending::new(EndReason::Cancelled, "the run was called off"))
-                }
-                () if self.spent.tool_calls >= self.means.tools.limits.calls_max => {
-                    let most = self.means.tools.limits.calls_max;
-                    Some(Ending::new(EndReason::ToolCallLimit, format!("the model asked for more than {most} calls")))
-                }
-                () => None,
-            };
-            if ending.is_some() {
+            if let Some(ending) = self.reason_to_stop() {
                 round.calls.truncate(round.outcomes.len());
                 self.spent.rounds.push(round);
-                return Ok(ending);
+                return Ok(Some(ending));
             }
             self.spent.tool_calls += 1;
             let outcome = self.call_tool(call)?;
@@ -70,6 +60,15 @@ impl Drive<'_, '_> {
         }
         self.spent.rounds.push(round);
         Ok(None)
+    }
+
+    fn reason_to_stop(&self) -> Option<Ending> {
+        if self.means.cancel.load(Ordering::Relaxed) {
+            return Some(Ending::new(EndReason::Cancelled, "the run was called off"));
+        }
+        let most = self.means.tools.limits.calls_max;
+        let is_over = self.spent.tool_calls >= most;
+        is_over.then(|| Ending::new(EndReason::ToolCallLimit, format!("the model asked for more than {most} calls")))
     }
 
     fn call_tool(&mut self, call: &Call) -> Result<ToolOutcome> {
