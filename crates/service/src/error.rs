@@ -61,6 +61,8 @@ pub enum ServiceError {
     Invalid { what: &'static str, text: String, expected: &'static str },
     #[error("no provider is configured, and a run needs one to ask")]
     NoProvider,
+    #[error("no budget is set, and nobody is asked without one")]
+    NoBudget,
     #[error("{0}")]
     Denied(Denial),
     #[error("run {run} ended: {}{}", ending.reason.as_str(), ending.said())]
@@ -83,7 +85,7 @@ impl ServiceError {
             Self::Id(_) | Self::Stream(_) | Self::NoStreamNamed | Self::Invalid { .. } | Self::BadFile { .. } => {
                 ErrorKind::Invalid
             }
-            Self::NoProvider => ErrorKind::Invalid,
+            Self::NoProvider | Self::NoBudget => ErrorKind::Invalid,
             Self::Denied(denial) => denial.kind(),
             Self::Run { ending, .. } => ending.reason.kind(),
             Self::Thread(error) => error.kind(),
@@ -133,6 +135,7 @@ impl ServiceError {
             Self::NotAnAncestor { .. } => "not-an-ancestor",
             Self::Invalid { .. } => "bad-request",
             Self::NoProvider => "no-provider",
+            Self::NoBudget => "no-budget",
             Self::Denied(denial) => denial.code(),
             Self::Run { ending, .. } => ending.reason.code(),
             Self::Endpoint { .. } => "endpoint-failed",
@@ -176,6 +179,11 @@ impl ServiceError {
             Self::NoProvider => Some(
                 "set ENJAMB_ENDPOINT to the URL of a provider, ENJAMB_MODEL to a model and ENJAMB_ENDPOINT_KEY to a key; or \
                  [provider] endpoint and model in the config file"
+                    .into(),
+            ),
+            Self::NoBudget => Some(
+                "--budget TOKENS, ENJAMB_BUDGET_TOKENS, or [provider] budget_tokens in your config file: what a run may take, read \
+                 and written"
                     .into(),
             ),
             Self::Run { ending, .. } => ending.help().map(str::to_owned),

@@ -38,7 +38,7 @@ pub enum Thread {
     Get { thread: String },
     /// Post a message
     #[command(after_help = "Example:\n  enjamb thread post 5d1c90ab 'why is checkout slow?'\n  \
-        enjamb thread post 5d1c90ab --run - < question.md\n\n\
+        enjamb thread post 5d1c90ab --run --budget 20000 - < question.md\n\n\
         With --run the thread is compiled, the provider is asked, and its answer is shown as it comes and kept as frames. \
         A key is read from ENJAMB_ENDPOINT_KEY and kept nowhere. Ctrl-C ends the run; what came is kept.")]
     Post(PostArgs),

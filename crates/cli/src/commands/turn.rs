@@ -27,7 +27,7 @@ pub struct RunArgs {
     /// What the endpoint speaks [default: what the end of its path says]
     #[arg(long, value_name = "responses|chat|messages", requires = "run", help_heading = "With --run")]
     api: Option<String>,
-    /// Tokens that the run may take, read and written
+    /// Tokens that the run may take, read and written: nobody is asked without a bound [default: provider.budget_tokens]
     #[arg(long, value_name = "TOKENS", requires = "run", help_heading = "With --run")]
     budget: Option<String>,
     /// Seconds that the provider may say nothing [default: 120]

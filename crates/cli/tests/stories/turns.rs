@@ -32,7 +32,7 @@ fn stalls() -> Script {
 fn running(enjamb: &Enjamb, thread: &str, server: &LoopbackProvider, more: &[&str]) -> std::process::Command {
     let mut command = enjamb.command(&[&["thread", "post", thread, "hi", "--run"], more].concat());
     command.env("ENJAMB_ENDPOINT", server.url("/v1/responses")).env("ENJAMB_MODEL", "small");
-    command.env("ENJAMB_ENDPOINT_KEY", KEY);
+    command.env("ENJAMB_ENDPOINT_KEY", KEY).env("ENJAMB_BUDGET_TOKENS", "100000");
     command
 }
 
@@ -102,7 +102,11 @@ fn without_a_provider_nothing_is_posted_and_it_says_what_to_set() {
     for variable in ["ENJAMB_ENDPOINT", "ENJAMB_MODEL", "ENJAMB_ENDPOINT_KEY"] {
         assert!(problem["help"].as_str().is_some_and(|help| help.contains(variable)), "{problem}");
     }
-    let post = |more: &[&str]| enjamb.run(&[&["thread", "post", &id, "hi", "--run", "--json"], more].concat());
+    let endpoint = ["--endpoint", "http://127.0.0.1:9/v1/responses"];
+    let unbounded = enjamb.run(&[&["thread", "post", &id, "hi", "--run", "--json"][..], &endpoint].concat());
+    assert_eq!(unbounded.exits(2).problem()["code"], "no-budget");
+    let words = ["thread", "post", &id, "hi", "--run", "--json", "--budget", "1000"];
+    let post = |more: &[&str]| enjamb.run(&[&words[..], more].concat());
     assert_eq!(post(&["--endpoint", "ftp://a/responses"]).exits(2).problem()["code"], "bad-request");
     assert_eq!(post(&["--endpoint", "http://a.example/v1"]).exits(2).problem()["code"], "bad-request");
     let prices = ["--endpoint", "http://127.0.0.1:9/v1/responses", "--prices", "cheap"];
@@ -189,7 +193,10 @@ fn the_key_is_nowhere_in_the_store() {
 fn configured(enjamb: &Enjamb, server: &LoopbackProvider, more: &str) {
     let dir = enjamb.home().join(".config/enjamb");
     std::fs::create_dir_all(&dir).expect("a directory for settings");
-    let text = format!("[provider]\nendpoint = \"{}\"\nmodel = \"small\"\n{more}", server.url("/v1/responses"));
+    let text = format!(
+        "[provider]\nendpoint = \"{}\"\nmodel = \"small\"\nbudget_tokens = 100000\n{more}",
+        server.url("/v1/responses")
+    );
     std::fs::write(dir.join("config.toml"), text).expect("a file of settings");
 }
 

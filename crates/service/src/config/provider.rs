@@ -20,7 +20,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("provider.api", Kind::OneOf(&["responses", "chat", "messages"])).env("ENJAMB_API"),
     Key::new("provider.key_env", Kind::Text).needs_trust(),
     Key::new("provider.key_file", Kind::Text).needs_trust(),
-    Key::new("provider.budget_tokens", COUNT).env("ENJAMB_BUDGET_TOKENS"),
+    Key::new("provider.budget_tokens", COUNT).env("ENJAMB_BUDGET_TOKENS").needs_trust(),
     Key::new("provider.max_output_tokens", COUNT),
     Key::new("provider.idle_seconds", SECONDS),
     Key::new("provider.answer_seconds", SECONDS),
@@ -34,14 +34,14 @@ impl Config {
     /// Whom to ask. What a repository says of it holds only where somebody said to trust it.
     pub fn provider(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<ProviderOptions> {
         let url = self.text("provider.endpoint").ok_or(ServiceError::NoProvider)?;
-        let usual = ProviderOptions::new(url);
+        let budget = self.count("provider.budget_tokens").ok_or(ServiceError::NoBudget)?;
+        let usual = ProviderOptions::new(url, budget);
         let seconds = |key, usual| self.count(key).map_or(usual, Duration::from_secs);
         Ok(ProviderOptions {
             dialect: self.text("provider.api").and_then(Dialect::from_name),
             model: self.text("provider.model").map(str::to_owned),
             key: self.provider_key(variable)?,
             output_tokens_max: self.count("provider.max_output_tokens"),
-            budget_tokens: self.count("provider.budget_tokens"),
             idle_timeout: seconds("provider.idle_seconds", usual.idle_timeout),
             timeout: seconds("provider.answer_seconds", usual.timeout),
             retries: self.count("provider.retries").map_or(usual.retries, |retries| retries as u32),

@@ -22,8 +22,7 @@ pub(super) struct Allowance {
 }
 
 /// What is left for an answer; `None` when the budget does not cover the request.
-pub(super) fn allow(budget: Option<u64>, used: &Usage, request: &[u8], one_max: Option<u64>) -> Option<Allowance> {
-    let Some(budget) = budget else { return Some(Allowance { output_tokens_max: one_max, is_budget: false }) };
+pub(super) fn allow(budget: u64, used: &Usage, request: &[u8], one_max: Option<u64>) -> Option<Allowance> {
     let asked = TokenCounting::Exact.count(&String::from_utf8_lossy(request));
     let left = budget.saturating_sub(tokens_of(used)).saturating_sub(asked);
     if left < OUTPUT_TOKENS_MIN {
@@ -80,11 +79,10 @@ mod tests {
         let none = Usage::default();
         let told =
             |budget, used: &Usage, one| allow(budget, used, b"hello world", one).map(|some| some.output_tokens_max);
-        assert_eq!(told(None, &none, Some(9)), Some(Some(9)));
-        assert_eq!(told(Some(10), &none, None), None);
-        assert_eq!(told(Some(102), &none, None), Some(Some(100)));
-        assert_eq!(told(Some(102), &none, Some(40)), Some(Some(40)));
-        assert_eq!(told(Some(102), &Usage { output_tokens: 50, ..none }, None), Some(Some(50)));
+        assert_eq!(told(10, &none, None), None);
+        assert_eq!(told(102, &none, None), Some(Some(100)));
+        assert_eq!(told(102, &none, Some(40)), Some(Some(40)));
+        assert_eq!(told(102, &Usage { output_tokens: 50, ..none }, None), Some(Some(50)));
     }
 
     #[test]

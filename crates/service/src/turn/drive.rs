@@ -97,7 +97,7 @@ impl Drive<'_, '_> {
         let mut attempt = 0;
         loop {
             let Some(prepared) = self.prepare(context)? else {
-                let budget = self.means.provider.options.budget_tokens.unwrap_or_default();
+                let budget = self.means.provider.options.budget_tokens;
                 let detail = format!("the next request does not fit what is left of {budget} tokens");
                 return Ok(Err(Ending::new(EndReason::TokenBudget, detail)));
             };

@@ -22,8 +22,8 @@ pub struct ProviderOptions {
     pub key: Option<Key>,
     /// Tokens that one answer may take.
     pub output_tokens_max: Option<u64>,
-    /// Tokens that a run may take, read and written.
-    pub budget_tokens: Option<u64>,
+    /// Tokens that a run may take, read and written. Nobody is asked without such a bound.
+    pub budget_tokens: u64,
     /// The longest that a provider may say nothing.
     pub idle_timeout: Duration,
     /// The longest that one answer may take.
@@ -40,14 +40,14 @@ pub struct ProviderOptions {
 }
 
 impl ProviderOptions {
-    pub fn new(url: impl Into<String>) -> Self {
+    pub fn new(url: impl Into<String>, budget_tokens: u64) -> Self {
         Self {
             url: url.into(),
             dialect: None,
             model: None,
             key: None,
             output_tokens_max: None,
-            budget_tokens: None,
+            budget_tokens,
             idle_timeout: Duration::from_secs(120),
             timeout: Duration::from_secs(1_800),
             retries: 3,

@@ -143,7 +143,7 @@ fn provider(dialect: Dialect, scripts: Vec<Script>) -> (LoopbackProvider, Provid
         idle_timeout: Duration::from_secs(60),
         backoff: Duration::from_millis(1),
         retries: 2,
-        ..ProviderOptions::new(server.url(path(dialect)))
+        ..ProviderOptions::new(server.url(path(dialect)), 1_000_000)
     };
     (server, options)
 }

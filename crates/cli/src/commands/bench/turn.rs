@@ -14,7 +14,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// Takes turns with a provider that sends so many events, and whose first word is the time at which it was sent.
 pub fn run(store: &Store, endpoint: &str, events: u64, turns: u64) -> Result<Value> {
     let thread = store.create_thread("/bench", None)?;
-    let options = ProviderOptions { model: Some(format!("events-{events}")), ..ProviderOptions::new(endpoint) };
+    let options =
+        ProviderOptions { model: Some(format!("events-{events}")), ..ProviderOptions::new(endpoint, u64::MAX) };
     let provider = Provider::new(options)?;
     let (tools, by, cancel) = (Toolbox::none(), Actor::default(), AtomicBool::new(false));
     let means = Means { provider: &provider, tools: &tools, by: &by, cancel: &cancel };

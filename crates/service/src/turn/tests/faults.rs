@@ -132,7 +132,8 @@ fn what_is_asked_wrongly_or_answered_otherwise_is_an_end() {
     check(|_| vec![Script::refusal(200, r#"{"output":[]}"#)], "", EndReason::ProviderError);
     let stage = Stage::new();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let options = ProviderOptions { retries: 0, ..ProviderOptions::new(format!("http://{nobody}/v1/responses")) };
+    let options =
+        ProviderOptions { retries: 0, ..ProviderOptions::new(format!("http://{nobody}/v1/responses"), 1_000_000) };
     assert_eq!(stage.turn("hi", options).ending.reason, EndReason::ProviderError);
 }
 
@@ -150,8 +151,10 @@ fn who_was_asked_and_hangs_up_is_not_asked_again() {
         gone.accept().is_err()
     });
     let stage = Stage::new();
-    let options =
-        ProviderOptions { backoff: Duration::ZERO, ..ProviderOptions::new(format!("http://{address}/v1/responses")) };
+    let options = ProviderOptions {
+        backoff: Duration::ZERO,
+        ..ProviderOptions::new(format!("http://{address}/v1/responses"), 1_000_000)
+    };
     let turned = stage.turn("hi", options);
     assert_eq!((turned.ending.reason, turned.requests), (EndReason::ProviderError, 1));
     assert!(asked.join().unwrap(), "once");
@@ -186,7 +189,7 @@ fn huge_events_are_kept_whole() {
 fn a_budget_is_kept_to_by_who_listens_and_by_who_does_not() {
     let stage = Stage::new();
     let (server, options) = provider(Dialect::Chat, vec![Script::events(hello(Dialect::Chat))]);
-    let turned = stage.turn("hi", ProviderOptions { budget_tokens: Some(5), ..options });
+    let turned = stage.turn("hi", ProviderOptions { budget_tokens: 5, ..options });
     assert_eq!((turned.ending.reason, turned.requests), (EndReason::TokenBudget, 0));
     assert!(server.asked().is_empty(), "nobody was asked");
     let mut endless = Speech::new(Dialect::Chat);
@@ -194,7 +197,7 @@ fn a_budget_is_kept_to_by_who_listens_and_by_who_does_not() {
         endless = endless.text("word after word ");
     }
     let (server, options) = provider(Dialect::Chat, vec![Script::events(endless.end(1, 1)).byte_by_byte()]);
-    let turned = stage.turn("hi", ProviderOptions { budget_tokens: Some(200), ..options });
+    let turned = stage.turn("hi", ProviderOptions { budget_tokens: 200, ..options });
     assert_eq!(turned.ending.reason, EndReason::TokenBudget);
     assert!(turned.text.len() < 1_600, "{}", turned.text.len());
     assert!(server.asked()[0].body["max_tokens"].as_u64().unwrap() < 200);
