@@ -169,7 +169,7 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             let schema = route.output(schemas).map_or_else(|| json!({}), |schema| schema.to_value());
             json!({"application/json": {"schema": schema}})
         }
-        Gives::Bytes => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
+        Gives::Bytes => bytes(route.operation),
         Gives::Events => json!({"text/event-stream": {"schema": {"type": "string"}}}),
         Gives::Page => json!({"text/html": {"schema": {"type": "string"}}}),
         Gives::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
@@ -191,6 +191,16 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     let problem = json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
     responses.insert("default".into(), json!({"description": "What went wrong", "content": problem}));
     Value::Object(responses)
+}
+
+/// Bytes as they are stored, or of a type that is known.
+fn bytes(operation: &str) -> Value {
+    let text = json!({"schema": {"type": "string"}});
+    match operation {
+        "packed" => json!({"application/json": {"schema": {}}, "text/markdown": text, "application/yaml": text}),
+        "render" => json!({"application/json": {"schema": {}}}),
+        _ => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
+    }
 }
 
 fn problem() -> Value {
