@@ -27,7 +27,7 @@ pub struct Check {
     file: Option<PathBuf>,
 }
 
-/// Which context, and in whose eyes.
+// Which context, and in whose eyes. No doc comment: it would stand in the help of the commands.
 #[derive(Args)]
 pub struct LookedAt {
     /// The commit
