@@ -3,9 +3,9 @@
 use clap::Args;
 use enjamb_server::view;
 use enjamb_service::Filter;
-use serde_json::json;
 
 use super::Context;
+use super::children::some;
 use super::filter::Filters;
 use super::log::{commit_id, list, report};
 use crate::failure::{Exit, Failure, Result};
@@ -38,7 +38,7 @@ impl Tips {
         if filter != Filter::default() {
             return Err(Failure::usage("filters go with all tips: leave them or the commit out"));
         }
-        let tips: view::SomeContexts = operations.call("tips", json!({"context": revision, "limit": self.limit}))?;
+        let tips = some(&operations, "tips", &revision, self.limit)?;
         if tips.more {
             context.ui.note(&format!("there may be more than {}: -n COUNT", self.limit));
         }

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enjamb_core::chain::CommitKind;
-use enjamb_core::{CommitId, Timestamp};
+use enjamb_core::{CommitId, Timestamp, limits};
 use enjamb_service::{
     ChainCompact, ChainSummary, Checkpoint, Content, Filter, Materialize, Note, Reach, ServiceError, Snapshot,
     Source as Listed,
@@ -314,9 +314,15 @@ fn history(call: &Call, asked: Walk) -> Result<view::Contexts> {
 
 fn children(call: &Call, asked: Ends) -> Result<view::SomeContexts> {
     let id = call.store().revision(&asked.context)?;
-    let (children, limit) = (call.store().children(&id)?, rows(asked.limit));
-    let contexts = shown(call, &children[..limit.min(children.len())])?;
-    Ok(view::SomeContexts { contexts, more: children.len() > limit })
+    some(call, &call.store().children(&id)?, false, &asked)
+}
+
+/// A page of commits that are all known: those after the one that ended the page before.
+fn some(call: &Call, ids: &[CommitId], more: bool, asked: &Ends) -> Result<view::SomeContexts> {
+    let after = cursor(call, asked.cursor.as_deref())?;
+    let begin = after.and_then(|after| ids.iter().position(|id| *id == after)).map_or(0, |at| at + 1);
+    let end = ids.len().min(begin + rows(asked.limit));
+    Ok(view::SomeContexts { contexts: shown(call, &ids[begin..end])?, more: more || end < ids.len() })
 }
 
 fn shown(call: &Call, ids: &[CommitId]) -> Result<Vec<view::Context>> {
@@ -328,12 +334,14 @@ fn shown(call: &Call, ids: &[CommitId]) -> Result<Vec<view::Context>> {
 struct Ends {
     context: String,
     limit: Option<usize>,
+    /// The commit that ended the page before
+    cursor: Option<String>,
 }
 
 fn tips(call: &Call, asked: Ends) -> Result<view::SomeContexts> {
     let id = call.store().revision(&asked.context)?;
-    let tips = call.store().tips(&id, rows(asked.limit))?;
-    Ok(view::SomeContexts { contexts: shown(call, &tips.ids)?, more: tips.more })
+    let tips = call.store().tips(&id, limits::CHAIN_COMMITS_MAX)?;
+    some(call, &tips.ids, tips.more, &asked)
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -21,6 +21,13 @@ fn a_chain_is_made_walked_and_materialized() {
     let children = home.get(&format!("/v1/contexts/{a}/children"));
     assert_eq!((&children["contexts"][0]["id"], &children["contexts"][1]["id"]), (&json!(b), &json!(c)));
     assert_eq!(home.get(&format!("/v1/contexts/{a}/children?limit=1"))["more"], true);
+    for of in ["children", "tips"] {
+        let first = home.get(&format!("/v1/contexts/{a}/{of}?limit=1"));
+        let (one, cursor) = (first["contexts"].as_array().unwrap().len(), first["contexts"][0]["id"].as_str().unwrap());
+        let rest = home.get(&format!("/v1/contexts/{a}/{of}?limit=1&cursor={cursor}"));
+        assert_eq!((one, &first["more"], &rest["more"]), (1, &json!(true), &json!(false)));
+        assert_ne!(rest["contexts"][0]["id"], cursor);
+    }
     assert_eq!(home.get(&format!("/v1/contexts/{a}/tips"))["contexts"].as_array().unwrap().len(), 2);
     assert_eq!(home.get(&format!("/v1/contexts/{b}/history"))["contexts"][1]["id"], a.as_str());
     assert_eq!(home.get(&format!("/v1/contexts/{b}/merge-base/{c}"))["id"], a.as_str());
