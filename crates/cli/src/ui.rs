@@ -143,6 +143,11 @@ impl Ui {
         self.stored(&mask_bytes(bytes))
     }
 
+    /// A value for whoever reads it.
+    pub fn told(&self, cell: Cell) -> String {
+        if self.terminal { cell.shown } else { cell.plain }
+    }
+
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
         if !self.terminal {
             for row in &table.rows {

@@ -1,6 +1,7 @@
 //! One request over HTTP, blocking, with a time limit; the answer whole, or as it comes. No redirect is followed: it could
 //! carry the key elsewhere.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ fn retry_after(response: &Response<Body>) -> Option<Duration> {
 }
 
 /// Trusts whom the machine trusts.
-fn tls() -> TlsConfig {
+pub fn tls() -> TlsConfig {
     let roots = rustls_native_certs::load_native_certs().certs;
     let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
     TlsConfig::builder()
@@ -107,6 +108,11 @@ fn tls() -> TlsConfig {
 
 fn told(error: Error) -> HttpError {
     let text = error.to_string();
+    if was_sent(&error) { HttpError::Unanswered(text) } else { HttpError::NotSent(text) }
+}
+
+/// Whether somebody may have been asked, and have worked on it.
+pub fn was_sent(error: &Error) -> bool {
     match error {
         Error::HostNotFound
         | Error::ConnectionFailed
@@ -114,8 +120,9 @@ fn told(error: Error) -> HttpError {
         | Error::InvalidProxyUrl
         | Error::Tls(_)
         | Error::Rustls(_)
-        | Error::Timeout(Timeout::Connect | Timeout::Resolve) => HttpError::NotSent(text),
-        Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => HttpError::NotSent(text),
-        _ => HttpError::Unanswered(text),
+        | Error::Timeout(Timeout::Connect | Timeout::Resolve) => false,
+        // A socket that is not there, or that nobody listens to.
+        Error::Io(error) => !matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound),
+        _ => true,
     }
 }

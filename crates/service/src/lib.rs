@@ -22,7 +22,7 @@ mod error;
 mod exchange;
 mod export;
 mod gc;
-mod http;
+pub mod http;
 mod import;
 mod link;
 mod list;

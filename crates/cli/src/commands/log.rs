@@ -60,7 +60,7 @@ impl Log {
         if !self.graph || context.ui.is_json() {
             return report(context, "log", &page);
         }
-        for line in graph(&operations, &page.contexts, self.limit)? {
+        for line in graph(context, &operations, &page.contexts, self.limit)? {
             context.ui.answer(line)?;
         }
         Ok(Exit::Done)
@@ -152,7 +152,12 @@ fn sign(kind: &str) -> &'static str {
 }
 
 /// The history and the branches that leave it, newest first, drawn as lanes. The first of the history is its tip.
-fn graph(operations: &Operations, history: &[view::Context], limit: usize) -> Result<Vec<String>> {
+fn graph(
+    context: &Context<'_>,
+    operations: &Operations,
+    history: &[view::Context],
+    limit: usize,
+) -> Result<Vec<String>> {
     let mut all = history.to_vec();
     for commit in history {
         add_branches(operations, &mut all, &commit.id, limit)?;
@@ -169,7 +174,9 @@ fn graph(operations: &Operations, history: &[view::Context], limit: usize) -> Re
             false => Ancestor::Ancestor(parent),
         });
         let glyph = if commit.id == tip { "@" } else { sign(&commit.kind) };
-        let row = renderer.next_row(commit.id.clone(), parents.into_iter().collect(), glyph.into(), told(commit, now));
+        let when = context.ui.told(Cell::new(ago(now, millis(&commit.created_at)), &commit.created_at));
+        let row =
+            renderer.next_row(commit.id.clone(), parents.into_iter().collect(), glyph.into(), told(commit, &when));
         lines.extend(row.lines().map(str::to_owned));
     }
     Ok(lines)
@@ -195,10 +202,9 @@ fn add_branches(operations: &Operations, all: &mut Vec<view::Context>, of: &str,
     Ok(())
 }
 
-fn told(commit: &view::Context, now: u64) -> String {
-    let age = ago(now, millis(&commit.created_at));
+fn told(commit: &view::Context, when: &str) -> String {
     let who = commit.principal.as_deref().unwrap_or_default();
     let what = commit.summary.as_deref().unwrap_or_default();
-    let text = format!("{}  {age}  {who}  {}  {what}", beginning(&commit.id), count(commit.tokens.value));
+    let text = format!("{}  {when}  {who}  {}  {what}", beginning(&commit.id), count(commit.tokens.value));
     safe(text.trim_end()).replace('\n', " ")
 }

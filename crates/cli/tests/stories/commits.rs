@@ -138,6 +138,7 @@ fn a_fork_is_a_name_and_what_follows_it_a_branch() {
     );
     let graph = enjamb.run(&["log", &branch, "--graph"]).done().out();
     assert!(graph.contains("├─╯") && graph.contains(&fourth[..12]), "{graph}");
+    assert!(graph.contains("2026-01-02T00:00:00"), "a program is told the time, not how long ago it was: {graph}");
     let diff = enjamb.json(&["diff", &branch, &fourth]);
     assert_eq!((&diff["shared"], &diff["a"]["commits"], &diff["b"]["commits"]), (&json!(second), &json!(1), &json!(2)));
     enjamb.run(&["diff", &branch, &fourth, "--exit-code"]).exits(1);

@@ -207,7 +207,7 @@ fn fetch(url: &str) -> Result<Vec<u8>, String> {
     let is_here = ["http://127.0.0.1:", "http://localhost:", "http://[::1]:"].iter().any(|here| url.starts_with(here));
     let config = ureq::Agent::config_builder().timeout_global(Some(FETCH_WITHIN)).max_redirects(0);
     let agent = match url.starts_with("https://") {
-        true => config.tls_config(crate::client::tls()).build().new_agent(),
+        true => config.tls_config(enjamb_service::http::tls()).build().new_agent(),
         false if is_here => config.proxy(None).build().new_agent(),
         false => return Err("it has to begin with https://".into()),
     };

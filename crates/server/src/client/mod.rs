@@ -8,14 +8,13 @@ mod unix;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use enjamb_core::ErrorKind;
+use enjamb_service::http::{tls, was_sent};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::{HeaderMap, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, Body, SendBody};
 
@@ -242,26 +241,6 @@ impl Client {
 }
 
 /// Whether a request may have come to the server before it failed.
-fn was_sent(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed | ureq::Error::BadUri(_) | ureq::Error::Tls(_) => {
-            false
-        }
-        ureq::Error::Io(error) => !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound),
-        _ => true,
-    }
-}
-
-/// Trusts whom the machine trusts.
-pub(crate) fn tls() -> TlsConfig {
-    let roots = rustls_native_certs::load_native_certs().certs;
-    let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
