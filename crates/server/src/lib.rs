@@ -29,6 +29,7 @@ mod route;
 mod server;
 mod space;
 mod sse;
+pub mod sync;
 pub mod view;
 pub mod wire;
 

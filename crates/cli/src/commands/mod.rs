@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod checkpoint;
 mod children;
+mod clone;
 mod compact;
 mod compact_view;
 mod compile;
@@ -44,10 +45,14 @@ mod mcp;
 mod merge_base;
 mod note;
 mod pack;
+mod partner;
 mod pin;
+mod pull;
+mod push;
 mod put;
 mod redact;
 mod remote;
+mod remotes;
 mod render;
 mod repair;
 mod replant;
@@ -61,6 +66,7 @@ mod show;
 mod status;
 mod streams;
 mod summarize;
+mod sync_view;
 mod tag;
 mod task;
 mod task_view;
@@ -250,6 +256,16 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    /// Name other stores
+    #[command(subcommand)]
+    #[command(after_help = "Example:\n  enjamb remote add desk /mnt/desk/enjamb\n  enjamb remote list")]
+    Remote(remotes::Remotes),
+    /// Send another store what it lacks
+    Push(push::Push),
+    /// Take what another store has
+    Pull(pull::Pull),
+    /// Make a store that has all that another one has
+    Clone(clone::Clone),
     /// Serve the store: HTTP on this machine, and a unix socket
     Serve(serve::Serve),
     /// Tools for an agent, over stdin and stdout
@@ -437,6 +453,10 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Remote(remote) => remote.run(context),
+        Command::Push(push) => push.run(context),
+        Command::Pull(pull) => pull.run(context),
+        Command::Clone(clone) => clone.run(context),
         Command::Serve(serve) => serve.run(context),
         Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),

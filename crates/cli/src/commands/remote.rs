@@ -61,7 +61,7 @@ impl Context<'_> {
 }
 
 /// The socket of a store, if somebody listens to it. A server that was killed leaves one behind that nobody does.
-fn listening(dir: &Path) -> Option<Address> {
+pub fn listening(dir: &Path) -> Option<Address> {
     if std::env::var_os(DIRECT).is_some_and(|value| !value.is_empty()) {
         return None;
     }

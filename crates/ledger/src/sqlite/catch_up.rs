@@ -13,7 +13,7 @@ use crate::index::{IndexError, Rows, SCHEMA, View, fold};
 use crate::private;
 
 /// The version of the index's rows. Another one is thrown away and built anew.
-pub(crate) const INDEX_FORMAT: u32 = 6;
+pub(crate) const INDEX_FORMAT: u32 = 7;
 /// Records folded in one transaction: enough to be quick, few enough to stay small in memory.
 const RECORDS_PER_TRANSACTION: u64 = 5_000;
 

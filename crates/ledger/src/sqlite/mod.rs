@@ -488,7 +488,7 @@ impl Ledger for SqliteLedger {
             for (n, seq) in numbers.into_iter().zip(from_seq..) {
                 let frame = look.records.frame(n, stream, seq)?;
                 chain = following(&frame, n, &chain)?;
-                frames.push(StoredFrame { seq, chain, json: frame.json });
+                frames.push(StoredFrame { seq, chain, key: frame.key, json: frame.json });
             }
             Ok(frames)
         })

@@ -40,7 +40,10 @@ fn order(streams: &[(StreamId, u32)], stream: &StreamId) -> usize {
 fn streams(look: &Look<'_>, span: &Span) -> std::result::Result<Vec<(StreamId, u32)>, Trouble> {
     let rows = match &span.principal {
         Some(principal) => look.index.stream(principal)?.map(|row| (principal.clone(), row)).into_iter().collect(),
-        None => look.index.streams(Some("context"), StreamOrder::Name, usize::MAX)?,
+        None => {
+            let of_kind = |kind: &str| look.index.streams(Some(kind), StreamOrder::Name, usize::MAX);
+            [of_kind("context")?, of_kind("branch")?].concat()
+        }
     };
     Ok(rows.into_iter().map(|(stream, row)| (stream, row.number)).collect())
 }
