@@ -64,6 +64,7 @@ mod run;
 mod serve;
 mod show;
 mod status;
+mod stores;
 mod streams;
 mod summarize;
 mod sync_view;
@@ -256,16 +257,8 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
-    /// Name other stores
-    #[command(subcommand)]
-    #[command(after_help = "Example:\n  enjamb remote add desk /mnt/desk/enjamb\n  enjamb remote list")]
-    Remote(remotes::Remotes),
-    /// Send another store what it lacks
-    Push(push::Push),
-    /// Take what another store has
-    Pull(pull::Pull),
-    /// Make a store that has all that another one has
-    Clone(clone::Clone),
+    #[command(flatten)]
+    Stores(stores::Stores),
     /// Serve the store: HTTP on this machine, and a unix socket
     Serve(serve::Serve),
     /// Tools for an agent, over stdin and stdout
@@ -453,10 +446,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
-        Command::Remote(remote) => remote.run(context),
-        Command::Push(push) => push.run(context),
-        Command::Pull(pull) => pull.run(context),
-        Command::Clone(clone) => clone.run(context),
+        Command::Stores(stores) => stores.run(context),
         Command::Serve(serve) => serve.run(context),
         Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),
