@@ -5,9 +5,12 @@
 
 mod batch;
 mod error;
+mod group;
 mod index;
+mod look;
 mod memory;
 mod plan;
+mod postgres;
 pub mod private;
 mod record;
 pub mod segment;
@@ -30,6 +33,7 @@ pub use enjamb_core::frame::KeyUse;
 pub use error::{LedgerError, Outcome};
 pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
+pub use postgres::{PostgresLedger, PostgresOptions, is_database};
 pub use record::{FrameRecord, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};

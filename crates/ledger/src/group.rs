@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Batches waiting to be written, and whether someone is writing.
 #[derive(Default)]
-pub(super) struct Group(Mutex<Queue>);
+pub(crate) struct Group(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -30,7 +30,7 @@ const LEAD: u8 = 1;
 const DONE: u8 = 2;
 
 /// One caller's batch on its way in, and its answer on the way out.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     thread: Thread,
     state: AtomicU8,
     batch: Mutex<Option<Batch>>,
@@ -47,19 +47,19 @@ impl Ticket {
         })
     }
 
-    pub(super) fn take_batch(&self) -> Option<Batch> {
+    pub(crate) fn take_batch(&self) -> Option<Batch> {
         lock(&self.batch).take()
     }
 
-    pub(super) fn answer(&self, answer: Result<Appended, LedgerError>) {
+    pub(crate) fn answer(&self, answer: Result<Appended, LedgerError>) {
         *lock(&self.answer) = Some(answer);
     }
 
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         lock(&self.answer).is_some()
     }
 
-    pub(super) fn met_damaged_index(&self) -> bool {
+    pub(crate) fn met_damaged_index(&self) -> bool {
         matches!(&*lock(&self.answer), Some(Err(LedgerError::Corrupt { what, .. })) if what == "the index")
     }
 
@@ -86,7 +86,7 @@ impl Ticket {
 
 impl Group {
     /// Hands in a batch and returns its answer. `write` is called by one caller at a time, for all who wait.
-    pub(super) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
+    pub(crate) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
         let ticket = Ticket::new(batch);
         let leads = self.join(ticket.clone());
         if !leads && ticket.wait() == DONE {
@@ -121,7 +121,7 @@ impl Group {
 }
 
 /// Those who are written for. It grows while it is written: whoever comes before the sync need not wait for another.
-pub(super) struct Party<'g> {
+pub(crate) struct Party<'g> {
     group: &'g Group,
     tickets: Vec<Arc<Ticket>>,
     taken: usize,
@@ -129,7 +129,7 @@ pub(super) struct Party<'g> {
 
 impl Party<'_> {
     /// The next to be written.
-    pub(super) fn next(&mut self) -> Option<Arc<Ticket>> {
+    pub(crate) fn next(&mut self) -> Option<Arc<Ticket>> {
         if self.taken == self.tickets.len() && self.taken < GROUP_BATCHES_MAX {
             self.grow();
         }
@@ -158,7 +158,7 @@ impl Party<'_> {
         }
     }
 
-    pub(super) fn tickets(&self) -> &[Arc<Ticket>] {
+    pub(crate) fn tickets(&self) -> &[Arc<Ticket>] {
         &self.tickets
     }
 }
