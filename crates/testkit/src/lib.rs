@@ -5,4 +5,5 @@ pub mod faulty;
 pub mod laws;
 pub mod make;
 pub mod provider;
+pub mod proxy;
 pub mod questions;

@@ -181,8 +181,9 @@ fn drop_artifact(view: &mut View<'_>, id: &ArtifactId) -> db::Result<()> {
     let key = rows::artifact_key(id);
     let Some(row) = view.artifact(id)? else { return Ok(()) };
     let mut totals = view.totals()?;
-    totals.artifacts -= 1;
-    totals.artifact_bytes -= row.len;
+    let left = totals.artifacts.checked_sub(1).zip(totals.artifact_bytes.checked_sub(row.len));
+    let Some((artifacts, artifact_bytes)) = left else { return damaged("the totals count less than there is") };
+    (totals.artifacts, totals.artifact_bytes) = (artifacts, artifact_bytes);
     view.put(rows::totals_key(), totals.encode());
     view.delete(key);
     Ok(())

@@ -22,7 +22,7 @@ use std::time::Duration;
 use enjamb_core::chain::Stop;
 use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
@@ -152,6 +152,14 @@ impl PostgresLedger {
         self.ask(|snapshot| question(&Look { index: Index(snapshot), records: snapshot }).map_err(told))
     }
 
+    /// As `look`, for questions that are one look-up, or several of which the first finds what never changes.
+    fn glance<T>(&self, question: impl Fn(&Look<'_>) -> Looked<T>) -> Result<T> {
+        self.ask(|snapshot| {
+            snapshot.glance();
+            question(&Look { index: Index(snapshot), records: snapshot }).map_err(told)
+        })
+    }
+
     /// As `look`, for questions that follow a chain of commits.
     fn climb<T>(&self, question: impl Fn(&Look<'_>) -> Looked<T>) -> Result<T> {
         self.ask(|snapshot| {
@@ -173,6 +181,12 @@ impl PostgresLedger {
     }
 }
 
+/// An artifact's bytes, or where they are.
+enum Kept {
+    Bytes(Vec<u8>),
+    Segment(Digest),
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -184,11 +198,11 @@ impl Ledger for PostgresLedger {
     }
 
     fn totals(&self) -> Result<Totals> {
-        self.look(|look| Ok(look.index.totals()?))
+        self.glance(|look| Ok(look.index.totals()?))
     }
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
-        self.look(|look| Ok(look.index.stream(stream)?.map(|row| look::summary(stream.clone(), &row))))
+        self.glance(|look| Ok(look.index.stream(stream)?.map(|row| look::summary(stream.clone(), &row))))
     }
 
     fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
@@ -203,7 +217,7 @@ impl Ledger for PostgresLedger {
     }
 
     fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
-        self.look(|look| Ok(look.index.artifact(id)?.map(|row| ArtifactSummary { id: *id, len: row.len })))
+        self.glance(|look| Ok(look.index.artifact(id)?.map(|row| ArtifactSummary { id: *id, len: row.len })))
     }
 
     fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
@@ -214,22 +228,24 @@ impl Ledger for PostgresLedger {
     }
 
     fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
-        let row = self.look(|look| Ok(look.index.artifact(id)?))?.ok_or(LedgerError::NoArtifact(*id))?;
-        let range = clip(id, row.len, range)?;
-        match row.place {
-            Place::Record => {
-                let bytes = self.look(|look| look.inline_bytes(id, &row))?;
-                sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
-            }
-            Place::Segment => {
-                let segment = self.look(|look| look.segment_of(id, &row))?;
-                self.segments.artifact(&segment, id, range, sink)
-            }
+        let found = self.look(|look| {
+            let Some(row) = look.index.artifact(id)? else { return Ok(None) };
+            let kept = match row.place {
+                Place::Record => Kept::Bytes(look.inline_bytes(id, &row)?),
+                Place::Segment => Kept::Segment(look.segment_of(id, &row)?),
+            };
+            Ok(Some((row.len, kept)))
+        })?;
+        let (len, kept) = found.ok_or(LedgerError::NoArtifact(*id))?;
+        let range = clip(id, len, range)?;
+        match kept {
+            Kept::Bytes(bytes) => sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output),
+            Kept::Segment(segment) => self.segments.artifact(&segment, id, range, sink),
         }
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
-        self.look(|look| Ok(look.index.mark(scope, key)?))
+        self.glance(|look| Ok(look.index.mark(scope, key)?))
     }
 
     fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
@@ -321,7 +337,10 @@ impl Ledger for PostgresLedger {
     }
 
     fn position(&self) -> Result<u64> {
-        self.ask(|snapshot| snapshot.position())
+        self.ask(|snapshot| {
+            snapshot.glance();
+            snapshot.position()
+        })
     }
 }
 

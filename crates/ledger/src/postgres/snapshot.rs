@@ -40,6 +40,7 @@ pub(super) struct Snapshot<'l> {
     /// `None` only while this is dropped.
     client: Option<Client>,
     begun: Cell<bool>,
+    is_glance: Cell<bool>,
     /// Rows of commits that are likely to be asked for next, and how many to fetch when they run out; none, if 0.
     ahead: RefCell<HashMap<Vec<u8>, Vec<u8>>>,
     ahead_rows: Cell<i64>,
@@ -52,8 +53,14 @@ impl<'l> Snapshot<'l> {
         segments: &'l Segments,
     ) -> std::result::Result<Self, Fault> {
         let client = connections.block_on(connections.client())?;
-        let (begun, ahead, ahead_rows) = (Cell::new(false), RefCell::default(), Cell::new(0));
-        Ok(Self { connections, sql, segments, client: Some(client), begun, ahead, ahead_rows })
+        let (begun, is_glance) = (Cell::new(false), Cell::new(false));
+        let (ahead, ahead_rows) = (RefCell::default(), Cell::new(0));
+        Ok(Self { connections, sql, segments, client: Some(client), begun, is_glance, ahead, ahead_rows })
+    }
+
+    /// For one question, which is a transaction by itself.
+    pub(super) fn glance(&self) {
+        self.is_glance.set(true);
     }
 
     /// From here on, whoever looks up a commit wants its ancestors as well.
@@ -80,7 +87,7 @@ impl<'l> Snapshot<'l> {
         client: &Client,
         question: impl Future<Output = std::result::Result<T, Error>>,
     ) -> std::result::Result<T, Error> {
-        if self.begun.replace(true) {
+        if self.is_glance.get() || self.begun.replace(true) {
             return question.await;
         }
         let (begun, answer) = join(client.batch_execute(BEGIN), question).await;

@@ -4,14 +4,14 @@
 //! once, and it is staged again: what was decided without a miss is what would have been decided with every row at hand.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
-use crate::index::{Changes, IndexError, KeyRow, Lookup, Stored, View, fold, unreadable};
+use crate::index::{Changes, IndexError, KeyRow, Lookup, Stored, View, fold, stream_key, totals_key, unreadable};
 use crate::plan::{Facts, Head, Recent, plan};
 use crate::record::Record;
 
@@ -36,6 +36,14 @@ impl Known {
     /// As [`Known::take_asked`], without what is here.
     pub(super) fn take_missed(&self) -> Vec<Vec<u8>> {
         self.asked.take().into_iter().filter(|key| !self.rows.contains_key(key)).collect()
+    }
+
+    /// Whether all of these are here. Those that are not count as asked for.
+    fn has_all(&self, keys: &BTreeSet<Vec<u8>>) -> bool {
+        let lacking: Vec<_> = keys.iter().filter(|key| !self.rows.contains_key(*key)).cloned().collect();
+        let is_complete = lacking.is_empty();
+        self.asked.borrow_mut().extend(lacking);
+        is_complete
     }
 
     pub(super) fn learn(&mut self, key: Vec<u8>, payload: Option<Vec<u8>>) {
@@ -75,6 +83,8 @@ pub(super) struct Staged {
 /// Decides what batches become, each after those before it. One that is refused leaves nothing behind.
 pub(super) fn stage(batches: &[Batch], last_n: u64, known: &Known) -> Staged {
     let mut view = View::new(known);
+    // Other rows are found by what these say, and add up to it: guessed, they would make nonsense of what follows.
+    let batches = if known.has_all(&shared_keys(batches)) { batches } else { &[] };
     let mut staged =
         Staged { answers: Vec::with_capacity(batches.len()), records: Vec::new(), changes: Changes::new(), last_n };
     for batch in batches {
@@ -86,6 +96,12 @@ pub(super) fn stage(batches: &[Batch], last_n: u64, known: &Known) -> Staged {
     }
     staged.changes = view.into_changes();
     staged
+}
+
+/// The rows that every frame of a stream, and every frame at all, looks up and changes.
+fn shared_keys(batches: &[Batch]) -> BTreeSet<Vec<u8>> {
+    let streams = batches.iter().flat_map(|batch| &batch.frames).map(|frame| stream_key(&frame.stream));
+    streams.chain([totals_key()]).collect()
 }
 
 fn stage_one(batch: Batch, staged: &mut Staged, below: &View<'_>) -> Result<(Appended, Changes), LedgerError> {
@@ -108,6 +124,11 @@ fn stage_one(batch: Batch, staged: &mut Staged, below: &View<'_>) -> Result<(App
 /// Folds records that are in the log already.
 pub(super) fn refold(records: &[(u64, Record)], known: &Known) -> Result<Changes, LedgerError> {
     let mut view = View::new(known);
+    let streams = records.iter().filter_map(|(_, record)| match record {
+        Record::Frame(frame) => Some(stream_key(&frame.stream)),
+        Record::Bytes { .. } | Record::Segment(_) | Record::Dropped { .. } => None,
+    });
+    let records = if known.has_all(&streams.chain([totals_key()]).collect()) { records } else { &[] };
     for (n, record) in records {
         fold(&mut view, *n, record).map_err(unreadable)?;
     }
