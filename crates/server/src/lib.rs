@@ -32,6 +32,7 @@ mod run;
 mod server;
 mod space;
 mod sse;
+pub mod sync;
 pub mod view;
 pub mod wire;
 
