@@ -98,14 +98,15 @@ fn confirmed(context: &mut Context<'_>, partner: &Partner, plan: &Plan) -> Resul
         message: message.into(),
         help: Some("enjamb push --dry-run    shows what would be sent; enjamb push --yes    sends it".into()),
     };
+    if context.ui.is_json() {
+        context.ui.json("push", document(partner, plan))?;
+    } else {
+        told(context, partner, plan)?;
+    }
     if context.ui.is_json() || !std::io::stdin().is_terminal() {
-        if !context.ui.is_json() {
-            told(context, partner, plan)?;
-        }
         return Err(refused(
             "nothing was sent: it is the first push to this store, and nobody is there to agree to it",
         ));
     }
-    told(context, partner, plan)?;
     if context.ui.ask("Send?")? { Ok(()) } else { Err(refused("nothing was sent")) }
 }

@@ -5,6 +5,8 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::expect::{check, check_json};
+use crate::imports::turns;
+use crate::remote::Served;
 use crate::runner::{Answer, Enjamb, answer};
 
 /// Runs on another store of the same home.
@@ -99,6 +101,44 @@ fn a_clone_has_everything_and_knows_where_it_came_from() {
     check(&pulled, "took   1 stream, 1 commit, 1 frame, 1 artifact, [..]\n✓ origin has [..] = here [..]\n");
     let again = enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).exits(2);
     assert!(again.err().contains("already") && again.err().contains("pull"), "{}", again.err());
+}
+
+#[test]
+fn what_was_imported_is_given_back_by_a_clone_byte_for_byte() {
+    let enjamb = Enjamb::with_store();
+    let transcript = [turns(0, 4), "{ torn".into()].concat();
+    let path = enjamb.file("session.jsonl", &transcript);
+    enjamb.run(&["import", "--from", "claude-code", &path]).done();
+    enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).done();
+    let exported = on(&enjamb, "copy", &["export", "--source", &path], "").done();
+    assert!(exported.out() == transcript, "{}", exported.out());
+    let known = on(&enjamb, "copy", &["import", "--from", "claude-code", &path, "--json"], "").document();
+    let pulled = on(&enjamb, "copy", &["pull"], "").done().out();
+    assert!(pulled.contains("= here"), "a file that is known adds nothing: {pulled}\n{known}");
+}
+
+#[test]
+fn stores_behind_servers_are_asked_the_same_way() {
+    let enjamb = Enjamb::with_store();
+    let base = commit(&enjamb, "store", None, "base");
+    let served = Served::begin(&enjamb);
+    let with_token = |arguments: &[&str]| {
+        let mut command = enjamb.command(arguments);
+        command.env("ENJAMB_STORE", enjamb.path("copy")).env("ENJAMB_REMOTE_TOKEN", &served.token);
+        answer(command, b"").done().out()
+    };
+    let cloned = with_token(&["clone", &served.url, &enjamb.path("copy")]);
+    assert!(cloned.contains("1 commit") && cloned.contains("= here"), "{cloned}");
+    let next = commit(&enjamb, "copy", Some(&base), "next");
+    assert!(with_token(&["push", "--yes"]).contains("= here"));
+    // By its directory it is asked by the socket in it, and so is the store here if a server has it.
+    commit(&enjamb, "store", Some(&next), "last");
+    assert!(on(&enjamb, "copy", &["pull", &served.unix()], "").done().out().contains("1 commit"));
+    let pushed = enjamb.run(&["push", &enjamb.path("copy"), "--yes"]).done().out();
+    check(&pushed, "sent   nothing: all of it is there\n✓ [..] has [..] = here [..]\n");
+    let mut wrong = enjamb.command(&["pull", &served.url]);
+    wrong.env("ENJAMB_STORE", enjamb.path("copy"));
+    assert!(answer(wrong, b"").exits(7).err().contains("token"));
 }
 
 #[test]

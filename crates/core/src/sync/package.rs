@@ -1,7 +1,7 @@
 //! Packages: frames and bytes on their way from one store to another.
 //!
 //! A package is the line `enjamb package 1` and then items, each a kind byte and its fields: an artifact's bytes, a frame
-//! with what it takes to link it, or the id and length of an artifact that frames of the package need. Nothing in it is
+//! with what it takes to link it and its chain value, or the id and length of an artifact that frames of the package need. Nothing in it is
 //! believed: ids follow from bytes, and chains from frames.
 
 use crate::frame::{KeyUse, Linked};
@@ -58,6 +58,7 @@ impl Writer {
             }
         }
         self.sized(&frame.json);
+        self.0.extend(frame.chain().as_bytes());
     }
 
     pub fn need(&mut self, id: &ArtifactId, len: u64) {
@@ -162,7 +163,11 @@ impl<'b> Reader<'b> {
             }
         };
         let json = self.sized(limits::FRAME_BYTES_MAX)?.to_vec();
-        Ok(Linked { stream, seq, key, after, json })
+        let frame = Linked { stream, seq, key, after, json };
+        if self.digest()? != frame.chain() {
+            return Err(self.wrong("a frame is not what its digest says"));
+        }
+        Ok(frame)
     }
 }
 

@@ -162,6 +162,25 @@ fn a_token_that_is_bound_sends_only_what_its_principal_did() {
     assert_eq!(refused.problem()["code"], "missing-scope", "{refused}");
 }
 
+#[test]
+fn what_is_remembered_wrongly_is_made_up_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let store = Store::create(&a, Env::system()).expect("a store");
+    let first = commit(&store, "dana", None, "one");
+    let (here, there) = (local(&a), local(&b));
+    moved(&here, &there).expect("it is sent");
+    let second = commit(&store, "dana", Some(first), "two");
+    let between = store.ledger().position().expect("a number");
+    commit(&store, "dana", Some(second), "three");
+    // The other store is said to have more than it has, up to the middle and up to the end.
+    for hint in [between, between + 9] {
+        let done = transfer(&Peer::new(&here), &Peer::new(&there), hint, &mut |_, _| {}).expect("it is sent");
+        assert!(done.roots.agree(), "{done:?}");
+        commit(&store, "dana", Some(second), &hint.to_string());
+    }
+}
+
 /// Passes on so many bytes, both ways taken together, and then cuts every connection.
 struct Cut {
     address: String,

@@ -196,3 +196,18 @@ fn the_way_back_from_a_tip_goes_through_branches() {
     assert_eq!(b.sync_known(&points).expect("what is known"), [true; 5]);
     assert_eq!(a.sync_points(&tip).expect("points"), b.sync_points(&tip).expect("points"));
 }
+
+#[test]
+fn bytes_that_changed_on_the_way_are_refused_and_nothing_is_stored() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    commit(&a, None, "one");
+    let page = a.sync_frames(None, 0).expect("frames");
+    let ids: Vec<_> = page.needs.iter().map(|(id, _)| *id).collect();
+    let artifacts = Package::read(&a.sync_artifacts(&ids).expect("bytes")).expect("a package").artifacts;
+    let mut package = Package { artifacts, frames: page.frames, needs: page.needs };
+    package.artifacts[0][9] ^= 1;
+    let refused = b.sync_receive(&package);
+    assert!(matches!(refused, Err(ServiceError::Sync(SyncError::Incomplete(id))) if id == ids[0]), "{refused:?}");
+    assert_eq!(b.ledger.position().expect("a number"), 0, "nothing was stored");
+}
