@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use enjamb_core::redact::secrets;
-use enjamb_core::{ArtifactId, limits};
+use enjamb_core::sync::Package;
+use enjamb_core::{ArtifactId, StreamId, limits};
 
 use super::compare::{Comparison, Roots, compare};
 use super::peer::Peer;
@@ -56,13 +57,13 @@ fn empty(comparison: &Comparison) -> Plan {
 struct Looking<'p, 'o> {
     from: &'p Peer<'o>,
     to: &'p Peer<'o>,
-    streams: HashSet<enjamb_core::StreamId>,
+    streams: HashSet<StreamId>,
     seen: HashSet<ArtifactId>,
     plan: Plan,
 }
 
 impl Looking<'_, '_> {
-    fn look(&mut self, package: &enjamb_core::sync::Package) -> Result<()> {
+    fn look(&mut self, package: &Package) -> Result<()> {
         for frame in &package.frames {
             self.streams.insert(frame.stream.clone());
             self.plan.frames += 1;
