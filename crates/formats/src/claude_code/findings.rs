@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use enjamb_core::conversation::{Block, Entry, Standing, attribute};
+use enjamb_core::conversation::{Block, Entry, Standing};
 
 use super::read::{Node, NodeKind};
 use super::standing::Live;
@@ -29,18 +29,22 @@ pub(super) fn of(reading: &Reading, nodes: &[Node], live: &Live, repeated: &[(Po
     problems
 }
 
-/// Parents that are not there: Claude Code sees nothing of what came before.
+/// Parents that are not there, or not told: Claude Code sees nothing of what came before.
 fn parents(nodes: &[Node], live: &Live) -> Vec<Problem> {
     let ids: HashSet<&str> = nodes.iter().map(|node| node.uuid.as_str()).collect();
-    let missing = |node: &Node| node.parent.clone().filter(|parent| !ids.contains(parent.as_str()));
-    let broken = nodes.iter().zip(&live.path).filter_map(|(node, on_path)| Some((node, *on_path, missing(node)?)));
-    broken
-        .map(|(node, on_path, parent)| {
-            let effect = if on_path { "the model would see nothing from before it" } else { "it hangs in the air" };
-            let sentence = format!("The parent {} is not in the transcript: {effect}.", shown(&parent));
-            Problem::warning(Code::ParentMissing, node.at, sentence).of(Some(&node.uuid))
-        })
-        .collect()
+    let broken = |(index, node): (usize, &Node)| {
+        let effect =
+            if live.path[index] { "the model would see nothing from before it" } else { "it hangs in the air" };
+        let sentence = match &node.parent {
+            Some(parent) if !ids.contains(parent.as_str()) => {
+                format!("The parent {} is not in the transcript: {effect}.", shown(parent))
+            }
+            None if node.lacks.link && index > 0 => format!("The record names no parent: {effect}."),
+            Some(_) | None => return None,
+        };
+        Some(Problem::warning(Code::ParentMissing, node.at, sentence).of(Some(&node.uuid)))
+    };
+    nodes.iter().enumerate().filter_map(broken).collect()
 }
 
 fn lacking(nodes: &[Node], live: &Live) -> Vec<Problem> {
@@ -119,7 +123,6 @@ fn beginning(reading: &Reading, nodes: &[Node]) -> Option<Problem> {
 }
 
 fn cwd(reading: &Reading) -> Option<Problem> {
-    let is_named = reading.conversation.entries.iter().any(|entry| entry.attribute(attribute::CWD).is_some());
-    let at = reading.origins.first().filter(|_| !is_named)?;
+    let at = reading.origins.first().filter(|_| reading.last_cwd().is_none())?;
     Some(Problem::warning(Code::CwdMissing, *at, "No record names the working directory."))
 }

@@ -93,6 +93,8 @@ pub(super) struct Lacks {
     pub(super) envelope: bool,
     /// What a user says, without which it fails.
     pub(super) content: bool,
+    /// The word on what it follows, be it nothing.
+    pub(super) link: bool,
 }
 
 #[derive(Clone)]
@@ -276,9 +278,9 @@ impl Reader {
 
     /// Adds to a reply that came in several records.
     fn go_on(&mut self, record: &Record<'_>, index: usize, blocks: Vec<Block>) -> usize {
-        let outline_only = self.reading.detail != Detail::Whole;
+        let detail = self.reading.detail;
         let entry = &mut self.reading.conversation.entries[index];
-        let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
+        let blocks = if detail == Detail::Whole { blocks } else { outlined(entry, blocks, detail) };
         entry.blocks.extend(blocks);
         self.reading.ends[index] = record.at.offset();
         index
@@ -353,7 +355,8 @@ impl Record<'_> {
         let lacks = |message: &Object<'_>| ENVELOPE.iter().any(|key| message.get(key).is_none());
         let envelope = is_assistant && self.message.as_ref().is_some_and(lacks);
         let content = is_user && self.message.as_ref().is_none_or(|message| message.get("content").is_none());
-        Lacks { timestamp, envelope, content }
+        let link = (is_assistant || is_user) && self.object.members().all(|(name, _)| name != "parentUuid");
+        Lacks { timestamp, envelope, content, link }
     }
 
     fn is_boundary(&self) -> bool {

@@ -217,6 +217,16 @@ fn records_whose_parent_is_gone_follow_the_record_before() {
 }
 
 #[test]
+fn records_that_name_no_parent_follow_each_other() {
+    let unlinked = |line: String| line.replace("\"parentUuid\":null,", "");
+    let lines = [user("u1<-", "a"), said("a1<-", "m1", "b"), user("u2<-", "c")].map(unlinked);
+    let Outcome { whole, .. } = check(CLAUDE, &lines, &["parent-missing", "parent-missing"]);
+    let parents: Vec<Option<String>> =
+        whole.lines().map(|line| crate::json::Object::parse(line).and_then(|line| line.text("parentUuid"))).collect();
+    assert_eq!(parents, [None, Some("u1".to_owned()), Some("a1".to_owned())]);
+}
+
+#[test]
 fn a_torn_tail_a_hole_and_two_records_on_a_line_are_put_in_order() {
     let joined = user("u1<-", "go") + &said("a1<u1", "m1", "one");
     let hole = "\0\0\0\0".to_owned() + &user("u2<a1", "more");

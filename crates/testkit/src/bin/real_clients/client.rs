@@ -153,7 +153,6 @@ impl Stage<'_> {
             .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", self.endpoint.port))
             .env("ANTHROPIC_API_KEY", "sk-loopback")
             // A long history is to be sent as it is, not summed up first by a model that has only one thing to say.
-            .env("DISABLE_AUTO_COMPACT", "1")
             .env("ANTHROPIC_MODEL", "claude-sonnet-4-5[1m]")
             .envs(["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"].map(|name| (name, "1")))
             .envs(["DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"].map(|name| (name, "1")));
