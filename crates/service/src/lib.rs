@@ -117,7 +117,7 @@ pub use thread_error::ThreadError;
 pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
 pub use turn::{
     CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
-    ToolLimits, Toolbox, Turn, TurnEvent, Turned,
+    RunView, ToolLimits, Toolbox, Turn, TurnEvent, Turned,
 };
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
 pub use workspace::{

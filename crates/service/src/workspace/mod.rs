@@ -32,6 +32,7 @@ use enjamb_ledger::{Batch, Ledger, NewFrame, private};
 
 pub use error::WorkspaceError;
 pub use link::Forked;
+pub(crate) use link::WORKSPACE_CHECKPOINT;
 pub use rewind::{Interrupted, Rewind, RewindPlan, RewindTo, Rewound};
 pub use root::Root;
 pub use view::{WorkspaceChange, WorkspaceDiff, WorkspaceView};
@@ -76,6 +77,11 @@ impl WorkspaceCheckpoint {
             ignored: false,
             also,
         }
+    }
+
+    /// What a run makes after such a tool: how it left the files.
+    pub fn after_tool(root: &Path, session: &str, tool_name: &str, also: Vec<PathBuf>) -> Self {
+        Self { label: format!("after:{tool_name}"), ..Self::before_tool(root, session, tool_name, also) }
     }
 }
 
