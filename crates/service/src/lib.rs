@@ -122,7 +122,7 @@ pub use turn::{
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
 pub use workspace::{
     Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
-    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+    WorkspaceCheckpointed, WorkspaceContent, WorkspaceDiff, WorkspaceError, WorkspaceView,
 };
 pub use wrap::{Attendance, Wrap, Wrapped};
 

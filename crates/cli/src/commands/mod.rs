@@ -75,6 +75,7 @@ mod upkeep;
 mod verify;
 mod watch;
 mod workspace;
+mod workspace_diff;
 mod workspace_view;
 
 use std::io::Write;

@@ -4,8 +4,10 @@
 //! trees, and trees name files. All of it is stored in one batch. What runs a tool that may write calls
 //! [`Store::workspace_checkpoint`] before it does.
 
+mod content;
 mod error;
 mod git;
+mod git_index;
 mod journal;
 mod keep;
 mod link;
@@ -30,6 +32,7 @@ use enjamb_core::workspace::{Manifest, escape};
 use enjamb_core::{ArtifactId, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, NewFrame, private};
 
+pub use content::WorkspaceContent;
 pub use error::WorkspaceError;
 pub use link::Forked;
 pub(crate) use link::WORKSPACE_CHECKPOINT;
