@@ -16,11 +16,14 @@ use crate::gate::Gate;
 use crate::http;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, Refused, TlsFiles};
+use crate::runner::Runner;
 use crate::space::{Space, Spaces};
 
 /// Threads that wait for disks on behalf of requests, and of followers.
 const BLOCKING_MAX: usize = 512;
 const REPLAYING_MAX: usize = 32;
+/// How long turns that are called off may take to be recorded.
+const TURNS_END: std::time::Duration = std::time::Duration::from_secs(5);
 #[cfg(target_os = "linux")]
 const ASIDE_NICE: i32 = 5;
 
@@ -42,6 +45,8 @@ pub struct ServeOptions {
     pub bounds: Bounds,
     pub patience: Patience,
     pub pace: Pace,
+    /// With what tasks and turns of the owner are run; none are without it.
+    pub runner: Option<Runner>,
 }
 
 impl ServeOptions {
@@ -58,6 +63,7 @@ impl ServeOptions {
             bounds: Bounds::default(),
             patience: Patience::default(),
             pace: Pace::default(),
+            runner: None,
         }
     }
 }
@@ -97,7 +103,7 @@ pub struct Server {
 impl Server {
     /// Opens the store and the sockets.
     pub fn bind(options: ServeOptions) -> Result<Self, ServeError> {
-        let spaces = Spaces::open(&options.dir)?;
+        let spaces = Spaces::open(&options.dir, options.runner)?;
         let tokens = Tokens::of(&options.dir);
         let owner = tokens.owner()?;
         let bound = Bound::new(&Places {
@@ -154,6 +160,7 @@ impl Server {
         let served = runtime.block_on(listen::serve(bound, router, ending, aside.handle().clone(), refused));
         drop(end);
         for space in app.spaces.all() {
+            space.turns.end(TURNS_END);
             space.hub.end();
             space.audit.finish();
         }

@@ -12,6 +12,7 @@ use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
 use crate::pages::Pages;
+use crate::runner::{Runner, Turns};
 
 /// Where the stores of namespaces are, below the store's own directory.
 const DIR: &str = "namespaces";
@@ -26,6 +27,9 @@ pub struct Space {
     pub pages: Pages,
     /// Followers that read the log at once.
     pub replays: Semaphore,
+    /// With what its owner has things run; nothing is run without it.
+    pub runner: Option<Runner>,
+    pub turns: Turns,
 }
 
 /// More would only hold more of the log in memory.
@@ -33,6 +37,10 @@ const REPLAYS_MAX: usize = 16;
 
 impl Space {
     pub fn new(store: Arc<Store>) -> Arc<Self> {
+        Self::running(store, None)
+    }
+
+    pub fn running(store: Arc<Store>, runner: Option<Runner>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
         Arc::new(Self {
             store,
@@ -41,6 +49,8 @@ impl Space {
             flights: Flights::default(),
             pages: Pages::default(),
             replays: Semaphore::new(REPLAYS_MAX),
+            runner,
+            turns: Turns::default(),
         })
     }
 }
@@ -54,8 +64,8 @@ pub struct Spaces {
 
 impl Spaces {
     /// Opens the store in a directory, making it if there is none.
-    pub fn open(dir: &Path) -> Result<Self> {
-        let main = Space::new(Arc::new(Store::create(dir, Env::system())?));
+    pub fn open(dir: &Path, runner: Option<Runner>) -> Result<Self> {
+        let main = Space::running(Arc::new(Store::create(dir, Env::system())?), runner);
         Ok(Self { dir: dir.to_owned(), main, others: Mutex::default() })
     }
 

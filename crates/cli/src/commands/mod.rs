@@ -70,6 +70,7 @@ mod tips;
 mod token;
 mod tool;
 mod turn;
+mod turn_there;
 mod unpack;
 mod upkeep;
 mod verify;
