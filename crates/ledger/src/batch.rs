@@ -9,7 +9,7 @@ use crate::record::SegmentRecord;
 /// One durable change: all of it is stored with one sync, or none of it is.
 ///
 /// Bytes come before the frames that name them, so that no reader meets a reference to what is not there.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub artifacts: Vec<NewArtifact>,
     /// Segments already synced under their names.

@@ -5,9 +5,12 @@
 
 mod batch;
 mod error;
+mod group;
 mod index;
+mod look;
 mod memory;
 mod plan;
+mod postgres;
 pub mod private;
 mod record;
 pub mod segment;
@@ -29,6 +32,7 @@ pub use batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
 pub use error::{LedgerError, Outcome};
 pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
+pub use postgres::{PostgresLedger, PostgresOptions, is_database};
 pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};
@@ -132,6 +136,10 @@ pub type PartSink<'a> = dyn FnMut(usize, &[u8]) -> std::io::Result<()> + 'a;
 pub trait Ledger: Send + Sync {
     /// Stores a batch, all or nothing, and returns when it is on disk.
     fn append(&self, batch: Batch) -> Result<Appended>;
+    /// Stores several batches as if each had come alone, in this order, and returns when all are on disk.
+    fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
+        batches.into_iter().map(|batch| self.append(batch)).collect()
+    }
     fn totals(&self) -> Result<Totals>;
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>>;
     fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>>;

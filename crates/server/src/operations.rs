@@ -1,7 +1,7 @@
 //! The operations of a store, wherever it is: in this process, or behind a server. Both are asked by name with the same
 //! parameters, and both go by the one table, so they answer alike and a caller needs to know nothing of the difference.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use enjamb_service::{Actor, Store};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::auth::{Caller, Via};
-use crate::call::{Call, CallHeaders, Reply, ReplyBody};
+use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent};
 use crate::client::{Client, ClientError};
 use crate::ops;
 use crate::runner::Runner;
@@ -133,7 +133,7 @@ impl Here {
         let route = ops::find(operation).ok_or_else(|| wrong(format!("there is no operation {operation:?}")))?;
         let Value::Object(mut params) = params else { return Err(wrong("parameters are an object".into())) };
         params.retain(|_, value| !value.is_null());
-        let call = self.made(params, headers).with_body(Box::new(Cursor::new(body)));
+        let call = self.made(params, headers).with_body(Sent::whole(body));
         route.run(&call).map_err(|problem| ClientError::Refused(problem.document(None)))
     }
 

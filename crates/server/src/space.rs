@@ -8,6 +8,7 @@ use enjamb_service::{Env, Result, Store};
 
 use tokio::sync::Semaphore;
 
+use crate::appender::Appender;
 use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
@@ -20,6 +21,7 @@ const DIR: &str = "namespaces";
 /// One store that is served, and what belongs to it alone.
 pub struct Space {
     pub store: Arc<Store>,
+    pub appender: Appender,
     pub hub: Hub,
     pub audit: Audit,
     pub flights: Flights,
@@ -43,6 +45,7 @@ impl Space {
     pub fn running(store: Arc<Store>, runner: Option<Runner>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
         Arc::new(Self {
+            appender: Appender::new(store.clone()),
             store,
             hub,
             audit,
@@ -65,8 +68,13 @@ pub struct Spaces {
 impl Spaces {
     /// Opens the store in a directory, making it if there is none.
     pub fn open(dir: &Path, runner: Option<Runner>) -> Result<Self> {
-        let main = Space::running(Arc::new(Store::create(dir, Env::system())?), runner);
-        Ok(Self { dir: dir.to_owned(), main, others: Mutex::default() })
+        Ok(Self::new(Store::create(dir, Env::system())?, runner))
+    }
+
+    /// A store that is open already, and its namespaces.
+    pub fn new(store: Store, runner: Option<Runner>) -> Self {
+        let dir = store.dir().to_owned();
+        Self { dir, main: Space::running(Arc::new(store), runner), others: Mutex::default() }
     }
 
     pub fn main(&self) -> &Arc<Space> {

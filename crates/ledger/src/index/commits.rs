@@ -112,6 +112,11 @@ impl CommitRow {
     }
 }
 
+/// Whether this is the key of a commit's row, whose payload ends with the id of its parent if it has one.
+pub fn is_commit_key(key: &[u8]) -> bool {
+    key.first() == Some(&COMMIT)
+}
+
 fn commit_key(id: &[u8]) -> Vec<u8> {
     [&[COMMIT], id].concat()
 }

@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Batches waiting to be written, and whether someone is writing.
 #[derive(Default)]
-pub(super) struct Group(Mutex<Queue>);
+pub(crate) struct Group(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
     waiting: Vec<Arc<Ticket>>,
     leading: bool,
-    /// Callers of the last group who have not come back yet.
+    /// Callers of the last group who have not come back yet, however many batches each had.
     expected: usize,
 }
 
@@ -30,7 +30,7 @@ const LEAD: u8 = 1;
 const DONE: u8 = 2;
 
 /// One caller's batch on its way in, and its answer on the way out.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     thread: Thread,
     state: AtomicU8,
     batch: Mutex<Option<Batch>>,
@@ -47,20 +47,25 @@ impl Ticket {
         })
     }
 
-    pub(super) fn take_batch(&self) -> Option<Batch> {
+    pub(crate) fn take_batch(&self) -> Option<Batch> {
         lock(&self.batch).take()
     }
 
-    pub(super) fn answer(&self, answer: Result<Appended, LedgerError>) {
+    pub(crate) fn answer(&self, answer: Result<Appended, LedgerError>) {
         *lock(&self.answer) = Some(answer);
     }
 
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         lock(&self.answer).is_some()
     }
 
-    pub(super) fn met_damaged_index(&self) -> bool {
+    pub(crate) fn met_damaged_index(&self) -> bool {
         matches!(&*lock(&self.answer), Some(Err(LedgerError::Corrupt { what, .. })) if what == "the index")
+    }
+
+    /// Whether the same caller waits for both.
+    fn is_of(&self, other: &Self) -> bool {
+        self.thread.id() == other.thread.id()
     }
 
     fn wake(&self, state: u8) {
@@ -86,25 +91,41 @@ impl Ticket {
 
 impl Group {
     /// Hands in a batch and returns its answer. `write` is called by one caller at a time, for all who wait.
-    pub(super) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
-        let ticket = Ticket::new(batch);
-        let leads = self.join(ticket.clone());
-        if !leads && ticket.wait() == DONE {
-            return ticket.take_answer();
+    pub(crate) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
+        self.run_all(vec![batch], write).pop().unwrap_or(Err(LedgerError::Poisoned))
+    }
+
+    /// Hands in batches of one caller, who waits for all of them, and returns their answers in order. They come
+    /// together, so they are written together: when the first is answered, all are.
+    pub(crate) fn run_all(
+        &self,
+        batches: Vec<Batch>,
+        write: impl FnOnce(&mut Party<'_>),
+    ) -> Vec<Result<Appended, LedgerError>> {
+        let tickets: Vec<_> = batches.into_iter().map(Ticket::new).collect();
+        if let Some(first) = tickets.first()
+            && (self.join(&tickets) || first.wait() == LEAD)
+        {
+            self.lead(first, tickets.len(), write);
         }
+        tickets.into_iter().map(|ticket| ticket.take_answer()).collect()
+    }
+
+    /// Writes for all who wait, and tells them; `own` is the first ticket of this caller, who has so many.
+    fn lead(&self, own: &Arc<Ticket>, own_len: usize, write: impl FnOnce(&mut Party<'_>)) {
         let mut party = Party { group: self, tickets: Vec::with_capacity(64), taken: 0 };
         party.grow();
         write(&mut party);
-        self.hand_over(party.tickets.len());
-        for other in party.tickets.iter().filter(|other| !Arc::ptr_eq(other, &ticket)) {
+        self.hand_over(party.tickets.len() - own_len + 1);
+        for other in party.tickets.iter().filter(|other| !other.is_of(own)) {
             other.wake(DONE);
         }
-        ticket.take_answer()
     }
 
-    fn join(&self, ticket: Arc<Ticket>) -> bool {
+    /// Joins those who wait, and says whether this caller is to write.
+    fn join(&self, tickets: &[Arc<Ticket>]) -> bool {
         let mut queue = lock(&self.0);
-        queue.waiting.push(ticket);
+        queue.waiting.extend(tickets.iter().cloned());
         queue.expected = queue.expected.saturating_sub(1);
         !std::mem::replace(&mut queue.leading, true)
     }
@@ -121,7 +142,7 @@ impl Group {
 }
 
 /// Those who are written for. It grows while it is written: whoever comes before the sync need not wait for another.
-pub(super) struct Party<'g> {
+pub(crate) struct Party<'g> {
     group: &'g Group,
     tickets: Vec<Arc<Ticket>>,
     taken: usize,
@@ -129,7 +150,7 @@ pub(super) struct Party<'g> {
 
 impl Party<'_> {
     /// The next to be written.
-    pub(super) fn next(&mut self) -> Option<Arc<Ticket>> {
+    pub(crate) fn next(&mut self) -> Option<Arc<Ticket>> {
         if self.taken == self.tickets.len() && self.taken < GROUP_BATCHES_MAX {
             self.grow();
         }
@@ -158,7 +179,7 @@ impl Party<'_> {
         }
     }
 
-    pub(super) fn tickets(&self) -> &[Arc<Ticket>] {
+    pub(crate) fn tickets(&self) -> &[Arc<Ticket>] {
         &self.tickets
     }
 }
