@@ -532,7 +532,7 @@ mod tests {
     fn an_ending_server_takes_nothing_new() {
         let dir = tempfile::tempdir().unwrap();
         let (end, ending) = watch::channel(false);
-        let (spaces, owner) = (Spaces::open(dir.path()).unwrap(), Secret::new().unwrap());
+        let (spaces, owner) = (Spaces::open(dir.path(), None).unwrap(), Secret::new().unwrap());
         let app = Arc::new(App::new(spaces, Tokens::of(dir.path()), owner, Gate::new([]), ending));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let ask = || {

@@ -12,6 +12,7 @@ use crate::auth::{Caller, Via};
 use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent};
 use crate::client::{Client, ClientError};
 use crate::ops;
+use crate::runner::Runner;
 use crate::space::Space;
 
 type Result<T> = std::result::Result<T, ClientError>;
@@ -46,6 +47,11 @@ impl Told {
 impl Operations {
     pub fn here(store: Store, by: Actor) -> Self {
         Self::Here(Here { space: Space::new(Arc::new(store)), by })
+    }
+
+    /// As [`Operations::here`], with what it needs to run things.
+    pub fn running(store: Store, by: Actor, runner: Runner) -> Self {
+        Self::Here(Here { space: Space::running(Arc::new(store), Some(runner)), by })
     }
 
     pub fn there(client: Client) -> Self {

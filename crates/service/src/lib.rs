@@ -119,12 +119,12 @@ pub use thread_error::ThreadError;
 pub use thread_search::{HitPlace, ThreadEdge, ThreadHit, ThreadQuery};
 pub use turn::{
     CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
-    ToolLimits, Toolbox, Turn, TurnEvent, Turned,
+    RunView, ToolLimits, Toolbox, Turn, TurnEvent, Turned,
 };
 pub use watch::{WatchEvent, WatchOptions, WatchTell};
 pub use workspace::{
     Forked, Interrupted, Rewind, RewindPlan, RewindTo, Rewound, Root, WorkspaceChange, WorkspaceCheckpoint,
-    WorkspaceCheckpointed, WorkspaceDiff, WorkspaceError, WorkspaceView,
+    WorkspaceCheckpointed, WorkspaceContent, WorkspaceDiff, WorkspaceError, WorkspaceView,
 };
 pub use wrap::{Attendance, Wrap, Wrapped};
 

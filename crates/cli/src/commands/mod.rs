@@ -77,11 +77,13 @@ mod tips;
 mod token;
 mod tool;
 mod turn;
+mod turn_there;
 mod unpack;
 mod upkeep;
 mod verify;
 mod watch;
 mod workspace;
+mod workspace_diff;
 mod workspace_view;
 
 use std::io::Write;

@@ -34,6 +34,7 @@ mod resume;
 mod runner;
 mod runs;
 mod secrets;
+mod served_work;
 mod serving;
 mod store;
 mod sync;

@@ -30,7 +30,7 @@ impl<'e> Served<'e> {
         format!("unix://{}", self.enjamb.store().display())
     }
 
-    fn command(&self, store: &str, arguments: &[&str]) -> Command {
+    pub fn command(&self, store: &str, arguments: &[&str]) -> Command {
         let mut command = self.enjamb.command(arguments);
         command.env("ENJAMB_STORE", store).env("ENJAMB_TOKEN", &self.token);
         command
