@@ -90,7 +90,7 @@ pub fn a_branch_holds_what_follows_and_nothing_else(ledger: &dyn Ledger) {
         let error = refused(ledger, one(&branch, payload));
         assert!(matches!(error, LedgerError::Refused(refusal) if refusal.rule == Rule::BranchMalformed), "{payload}");
     };
-    is_refused(&make::output("x"));
+    is_refused(r#"{"type":"odd"}"#);
     is_refused(&kept(1, 0));
     is_refused(&kept(0, 0).replace("\"a\"", "\"c\""));
     append(ledger, one(&branch, &kept(0, 0)));
