@@ -139,6 +139,10 @@ pub type PartSink<'a> = dyn FnMut(usize, &[u8]) -> std::io::Result<()> + 'a;
 pub trait Ledger: Send + Sync {
     /// Stores a batch, all or nothing, and returns when it is on disk.
     fn append(&self, batch: Batch) -> Result<Appended>;
+    /// Stores several batches as if each had come alone, in this order, and returns when all are on disk.
+    fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
+        batches.into_iter().map(|batch| self.append(batch)).collect()
+    }
     fn totals(&self) -> Result<Totals>;
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>>;
     fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>>;

@@ -1,7 +1,7 @@
 //! The operations of a store, wherever it is: in this process, or behind a server. Both are asked by name with the same
 //! parameters, and both go by the one table, so they answer alike and a caller needs to know nothing of the difference.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use enjamb_service::{Actor, Store};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::auth::{Caller, Via};
-use crate::call::{Call, CallHeaders, Reply, ReplyBody};
+use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent};
 use crate::client::{Client, ClientError};
 use crate::ops;
 use crate::space::Space;
@@ -88,7 +88,9 @@ impl Operations {
     ) -> Result<T> {
         let headers = [("content-type", "application/octet-stream")];
         match self {
-            Self::Here(here) => document(here.perform_with(operation, params, &headers, Box::new(source))?),
+            Self::Here(here) => {
+                document(here.perform_with(operation, params, &headers, Sent::Coming(Box::new(source)))?)
+            }
             Self::There(client) => client.upload(operation, params, &headers, &mut source),
         }
     }
@@ -145,16 +147,10 @@ fn copy(source: &mut dyn Read, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> 
 
 impl Here {
     fn perform(&self, operation: &str, params: Value, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Reply> {
-        self.perform_with(operation, params, headers, Box::new(Cursor::new(body)))
+        self.perform_with(operation, params, headers, Sent::whole(body))
     }
 
-    fn perform_with(
-        &self,
-        operation: &str,
-        params: Value,
-        headers: &[(&str, &str)],
-        body: Box<dyn Read + Send>,
-    ) -> Result<Reply> {
+    fn perform_with(&self, operation: &str, params: Value, headers: &[(&str, &str)], body: Sent) -> Result<Reply> {
         let wrong = |detail: String| ClientError::Unanswered { at: "this program".into(), detail, sent: false };
         let route = ops::find(operation).ok_or_else(|| wrong(format!("there is no operation {operation:?}")))?;
         let Value::Object(mut params) = params else { return Err(wrong("parameters are an object".into())) };

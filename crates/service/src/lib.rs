@@ -116,7 +116,7 @@ pub use task::{
 };
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
-pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use thread_search::{HitPlace, ThreadEdge, ThreadHit, ThreadQuery};
 pub use turn::{
     CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
     ToolLimits, Toolbox, Turn, TurnEvent, Turned,
@@ -164,6 +164,12 @@ impl Store {
     pub fn create(dir: &Path, env: Env) -> Result<Self> {
         let ledger = SqliteLedger::create(dir, SqliteOptions::default(), &env.new_id())?;
         Ok(Self { ledger, env, cache: Cache::of(dir) })
+    }
+
+    /// A store on an engine that is open already.
+    pub fn over(ledger: SqliteLedger, env: Env) -> Self {
+        let cache = Cache::of(ledger.dir());
+        Self { ledger, env, cache }
     }
 
     pub fn dir(&self) -> &Path {

@@ -86,8 +86,8 @@ impl Partner {
             return Ok(acting(Client::new(&address, token)));
         }
         let dir = Path::new(&self.url);
-        if let Some(address) = listening(dir) {
-            return Ok(acting(Client::new(&address, None)));
+        if let Some(client) = listening(dir)? {
+            return Ok(acting(client));
         }
         Ok(Operations::here(Store::open(dir, Env::system())?, by))
     }

@@ -220,6 +220,42 @@ fn seeded(enjamb: &Enjamb) -> Vec<(&'static str, String)> {
 }
 
 #[test]
+fn a_graph_is_one_question() {
+    let enjamb = Enjamb::with_store();
+    let ids = seeded(&enjamb);
+    let other = ids.iter().find(|(name, _)| *name == "OTHER").map(|(_, id)| &id[..12]).expect("a branch");
+    let served = Served::begin(&enjamb);
+    let drawn = served.run(&["log", "--graph"], b"").out();
+    assert!(drawn.contains(other), "{drawn}");
+    let metrics = served.metrics();
+    let asked: Vec<_> = metrics.lines().filter(|line| line.starts_with("enjamb_requests_total")).collect();
+    let expected = ["operation=\"health\",status=\"200\"} 1", "operation=\"log\",status=\"200\"} 1"];
+    assert_eq!(asked, expected.map(|label| format!("enjamb_requests_total{{{label}")));
+}
+
+#[test]
+fn a_server_that_is_stopped_keeps_nobody_waiting() {
+    let enjamb = Enjamb::with_store();
+    let served = Served::begin(&enjamb);
+    let pid = served.child.as_ref().expect("it runs").id().to_string();
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().expect("a signal").success());
+    signal("-STOP");
+    let refused = enjamb.run(&["streams"]).exits(8);
+    assert!(
+        refused.err().contains("has not answered within 2 s") && refused.err().contains("ENJAMB_DIRECT=1"),
+        "{}",
+        refused.err()
+    );
+    let mut direct = enjamb.command(&["streams"]);
+    direct.env("ENJAMB_DIRECT", "1");
+    answer(direct, b"").done();
+    signal("-CONT");
+    enjamb.run(&["streams"]).done();
+    signal("-KILL");
+    enjamb.run(&["streams"]).done();
+}
+
+#[test]
 fn every_verb_answers_alike_here_and_there() {
     let enjamb = Enjamb::with_store();
     let ids = seeded(&enjamb);

@@ -95,6 +95,15 @@ impl fmt::Debug for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// Why nobody answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Silence {
+    /// Nobody is there.
+    Absent(ClientError),
+    /// Somebody is there and says nothing.
+    Stuck,
+}
+
 type Result<T> = std::result::Result<T, ClientError>;
 
 /// A store behind a server.
@@ -144,6 +153,17 @@ impl Client {
             }
         };
         Self { agent, base, name, token, actor: None }
+    }
+
+    /// Whether a server is there and answers within some time. One that is stopped takes connections all the same, and a
+    /// question to it would wait for ever.
+    pub fn check(&self, within: Duration) -> std::result::Result<(), Silence> {
+        let request = self.agent.get(format!("{}/healthz", self.base)).config().timeout_global(Some(within)).build();
+        match request.call() {
+            Ok(_) => Ok(()),
+            Err(ureq::Error::Timeout(_)) => Err(Silence::Stuck),
+            Err(error) => Err(Silence::Absent(self.unanswered(error.to_string()))),
+        }
     }
 
     /// In whose name, and through what, everything is done from now on.
@@ -245,7 +265,6 @@ impl Client {
     }
 }
 
-/// Whether a request may have come to the server before it failed.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -117,7 +117,11 @@ fn a_clone_is_whole_and_gives_back_every_byte() {
     let copy = Store::open(&b, Env::system()).expect("a store");
     assert_eq!(copy.verify(false, &mut |_, _| {}).expect("checked").findings, Vec::new());
     let mut bytes = Vec::new();
-    copy.get(&id, None, &mut |part| Ok(bytes.extend_from_slice(part))).expect("bytes");
+    let mut take = |part: &[u8]| {
+        bytes.extend_from_slice(part);
+        Ok(())
+    };
+    copy.get(&id, None, &mut take).expect("bytes");
     assert!(bytes == large && copy.show(&tip).is_ok());
 }
 

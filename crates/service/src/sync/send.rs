@@ -50,7 +50,7 @@ impl Store {
     pub fn sync_frames(&self, wants: Option<&[Want]>, after: u64) -> Result<FramePage> {
         let wanted = match wants {
             None => Wanted::Everything,
-            Some(wants) => Wanted::From(self.from_seqs(wants)?),
+            Some(wants) => Wanted::From(self.seqs_wanted(wants)?),
         };
         let mut page = FramePage { next: after, done: true, ..FramePage::default() };
         let (mut found, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
@@ -74,7 +74,7 @@ impl Store {
         Ok(page)
     }
 
-    fn from_seqs(&self, wants: &[Want]) -> Result<HashMap<StreamId, u64>> {
+    fn seqs_wanted(&self, wants: &[Want]) -> Result<HashMap<StreamId, u64>> {
         let mut from = HashMap::new();
         for want in wants.iter().filter(|want| travels(&want.stream)) {
             let lines = self.lines(&want.stream)?;

@@ -50,7 +50,11 @@ fn say(store: &Store, stream: &str, json: &str, key: Option<&str>) {
 fn conversation(store: &Store, tip: CommitId) -> String {
     let mut out = Vec::new();
     let request = Materialize { tip: Some(tip), stop: Stop::Root, format: None };
-    store.materialize(&request, &mut |part| Ok(out.extend_from_slice(part))).expect("a conversation");
+    let mut take = |part: &[u8]| {
+        out.extend_from_slice(part);
+        Ok(())
+    };
+    store.materialize(&request, &mut take).expect("a conversation");
     String::from_utf8(out).expect("text")
 }
 

@@ -61,7 +61,7 @@ pub fn a_commit_that_is_here_stays_what_it_is(ledger: &dyn Ledger) {
     let (id, payload) = commit_of(None, "one", "2026-11-01T00:00:00Z");
     append(ledger, one(&stream("context/dana"), &payload));
     let other = payload.replace(r#""message_count":0"#, r#""message_count":7"#);
-    keep(ledger, &elsewhere(&stream("context/lee"), 0, Digest::ZERO, &[other.clone()]));
+    keep(ledger, &elsewhere(&stream("context/lee"), 0, Digest::ZERO, std::slice::from_ref(&other)));
     let found = ledger.commit(&id).expect("a commit").expect("it is there");
     assert_eq!((found.stream, found.commit.message_count), (stream("context/dana"), 0));
     assert_eq!(ledger.timeline(&Span::default(), 9).expect("commits"), [id]);

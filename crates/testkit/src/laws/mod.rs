@@ -51,6 +51,7 @@ pub const ALL: &[Law] = laws! {
     batches:
         a_batch_is_all_or_nothing
         a_batch_may_span_streams
+        batches_that_come_together_are_answered_each_for_itself
         an_expected_seq_that_is_not_next_is_a_conflict
         a_drafts_own_seq_that_is_not_next_is_a_conflict
         a_batch_has_at_most_so_many_frames
@@ -119,6 +120,7 @@ pub const ALL: &[Law] = laws! {
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing
+        threads_that_hand_in_several_at_a_time_lose_nothing
         one_of_many_rivals_wins
         readers_see_whole_batches;
 };
