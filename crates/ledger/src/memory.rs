@@ -130,6 +130,14 @@ fn parsed(frame: &FrameRecord) -> RawFrame {
     RawFrame::parse(frame.json.clone()).expect("a stored frame was parsed when it was appended")
 }
 
+/// The id of the commit that a frame of a principal's stream makes.
+fn commit_in(frame: &FrameRecord) -> Option<String> {
+    match parsed(frame).decode().ok()?.body {
+        Body::Context(ContextBody::ContextCommitted(commit)) => Some(commit.commit_id),
+        _ => None,
+    }
+}
+
 fn stored_commit(
     frame: &FrameRecord,
     commit: ContextCommitted,
@@ -151,14 +159,6 @@ fn stored_commit(
         summary: commit.summary.clone().filter(|summary| !summary.is_empty()),
         commit,
         tags: Vec::new(),
-    }
-}
-
-/// The id of the commit that a frame makes.
-fn committed_in(frame: &FrameRecord) -> Option<String> {
-    match parsed(frame).decode().ok()?.body {
-        Body::Context(ContextBody::ContextCommitted(commit)) => Some(commit.commit_id),
-        _ => None,
     }
 }
 
@@ -386,7 +386,7 @@ impl Ledger for MemoryLedger {
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
         let records = self.records();
         // What others committed in the principal's name is in a branch, and not in its stream.
-        let own: BTreeSet<_> = records.stream(principal).iter().filter_map(|frame| committed_in(frame)).collect();
+        let own: BTreeSet<_> = records.stream(principal).into_iter().filter_map(commit_in).collect();
         let is_own = |commit: &StoredCommit| own.contains(&commit.commit.commit_id);
         let commits = records.commits();
         let of_principal = commits.iter().filter(|commit| is_own(commit) && commit.link.created_at <= at);

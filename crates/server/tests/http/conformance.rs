@@ -133,6 +133,7 @@ fn suite(run: &mut Run) {
     bundles_and_packs(run, &thread, &tip);
     tasks_and_runs(run, &thread);
     workspaces(run);
+    syncing(run);
     for (operation, params) in [
         ("status", json!({})),
         ("doctor", json!({})),
@@ -379,6 +380,19 @@ fn workspaces(run: &mut Run) {
     run.call("workspace_checkpoint", json!({"checkpoint": "ffffffff"}));
     let shown = run.operations.call::<Value>("workspace_checkpoint", json!({"checkpoint": two})).unwrap();
     assert_eq!(shown["label"], "two");
+}
+
+/// Whole transfers are tests of their own: what they tell differs from store to store.
+fn syncing(run: &mut Run) {
+    let points = json!({"points": [{"stream": "note/nobody", "seq": 0, "chain": "7".repeat(64)}]});
+    let artifacts = json!({"artifacts": [format!("art-{}", "7".repeat(64))]});
+    run.call("sync_heads", json!({"prefix": "not hex"}));
+    run.call("sync_known", points.clone());
+    run.call("sync_points", points);
+    run.call("sync_missing", artifacts.clone());
+    run.bytes("sync_artifacts", artifacts);
+    run.bytes("sync_frames", json!({"wants": []}));
+    run.send("sync_receive", json!({}), "application/octet-stream", b"no package");
 }
 
 #[test]
