@@ -1,7 +1,8 @@
 //! `cargo xtask crash`: the fault tests at length. What a normal run samples, this goes through by the thousand.
 
 use crate::Problem;
-use crate::command::{self, cargo};
+use crate::command;
+use crate::test::with_servers;
 
 /// A fault test, what makes it long, and how long by default.
 struct Trial {
@@ -58,9 +59,23 @@ const TRIALS: &[Trial] = &[
     Trial {
         about: "Random operations against the model",
         package: "enjamb-testkit",
-        test: "model::",
+        test: "model::whatever_happens_the_embedded",
         variable: "ENJAMB_CASES",
         amount: 5_000,
+    },
+    Trial {
+        about: "Random operations on PostgreSQL against the model",
+        package: "enjamb-testkit",
+        test: "model::whatever_happens_the_engine_for_teams",
+        variable: "ENJAMB_TEAM_CASES",
+        amount: 2_000,
+    },
+    Trial {
+        about: "Connections to PostgreSQL cut within a write, at every byte of so many",
+        package: "enjamb-testkit",
+        test: "cuts::",
+        variable: "ENJAMB_CUT_EVERY",
+        amount: 1,
     },
 ];
 
@@ -71,7 +86,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
     for trial in TRIALS.iter().filter(|trial| names.is_empty() || names.iter().any(|name| trial.test.contains(*name))) {
         let amount = amount.unwrap_or(trial.amount);
         println!("{}: {amount}.", trial.about);
-        let mut test = cargo(["test", "--release", "-p", trial.package, trial.test, "--", "--nocapture"]);
+        let mut test = with_servers(&["test", "--release", "-p", trial.package, trial.test, "--", "--nocapture"]);
         command::run(test.env(trial.variable, amount.to_string()))?;
     }
     Ok(())

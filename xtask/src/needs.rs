@@ -21,6 +21,8 @@ pub(crate) struct Need {
 pub(crate) enum Source {
     /// A program on the path, from these Debian packages.
     Debian { binary: &'static str, packages: &'static [&'static str] },
+    /// PostgreSQL's programs, which Debian keeps off the path.
+    Postgres,
     /// A cargo subcommand, built from its crate.
     Crate { subcommand: &'static str, package: &'static str },
     /// A cargo subcommand that is a component of the toolchain.
@@ -40,6 +42,7 @@ impl Need {
     pub(crate) fn is_met(&self) -> bool {
         match self.source {
             Source::Debian { binary, .. } => on_path(binary),
+            Source::Postgres => on_path("initdb") || has_postgres_of_debian(),
             Source::Crate { subcommand, .. } | Source::Component { subcommand, .. } => {
                 succeeds(&mut cargo([subcommand, "--version"]))
             }
@@ -55,6 +58,7 @@ pub(crate) fn meet(needs: &[Need]) -> Result<(), Problem> {
         println!("{} is missing; installing it.{patience}", need.name);
         let outcome = match need.source {
             Source::Debian { packages, .. } => apt.install(packages),
+            Source::Postgres => apt.install(&["postgresql"]),
             Source::Crate { package, .. } => run(&mut cargo(["install", package, "--locked"])),
             Source::Component { component, .. } => run(Command::new("rustup").args(["component", "add", component])),
         };
@@ -74,6 +78,12 @@ fn settle(need: &Need, cause: &str) -> Result<(), Problem> {
             Ok(())
         }
     }
+}
+
+/// Debian keeps the programs of each version in a directory of their own.
+fn has_postgres_of_debian() -> bool {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    versions.into_iter().any(|version| version.path().join("bin/initdb").is_file())
 }
 
 /// Debian's package tool. Its lists are fetched once, and only when something is to be installed.

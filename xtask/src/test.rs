@@ -1,5 +1,7 @@
 //! `cargo xtask test`: makes the machine ready, then runs every test, or those that the arguments choose.
 
+use std::process::Command;
+
 use crate::Problem;
 use crate::command::{self, cargo};
 use crate::needs::{self, Absence, Need, Source};
@@ -23,6 +25,7 @@ fn needs() -> Vec<Need> {
             source: Source::Debian { binary: "strace", packages: &["strace"] },
             absence: Absence::Means("The tests that watch system calls say that they were skipped."),
         },
+        Need { name: "PostgreSQL", source: Source::Postgres, absence: Absence::Stops },
         NEXTEST,
     ]
 }
@@ -32,10 +35,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
     let selection = Selection::of(arguments);
     if NEXTEST.is_met() {
         println!("Running the tests with cargo-nextest.");
-        command::run(&mut cargo(selection.for_nextest(command::unattended())))?;
+        command::run(&mut with_servers(&selection.for_nextest(command::unattended())))?;
     } else {
         println!("Running the tests with cargo's own runner.");
-        command::run(&mut cargo(selection.for_cargo_test()))?;
+        command::run(&mut with_servers(&selection.for_cargo_test()))?;
     }
     if selection.is_everything() {
         println!("Running the examples in the documentation.");
@@ -44,6 +47,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
         println!("The examples in the documentation are not part of a filtered run; `cargo test --doc` runs them.");
         Ok(())
     }
+}
+
+/// A cargo command with the servers that tests share, started before it and stopped after it.
+pub(crate) fn with_servers(words: &[&str]) -> Command {
+    let run = ["run", "--quiet", "-p", "enjamb-testkit", "--bin", "with_servers", "--", "cargo"];
+    cargo([&run[..], words].concat())
 }
 
 /// The tests that the arguments choose.

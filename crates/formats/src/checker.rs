@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use enjamb_core::conversation::attribute;
-
 use crate::check;
 use crate::format::{Format, Reading};
 use crate::framing::{Framing, Item};
@@ -107,7 +105,7 @@ impl<'f, F: Format + ?Sized> Checker<'f, F> {
     pub fn finish(self, reuse: Reuse) -> Examined {
         let reading = self.reader.finish();
         let messages = self.format.message_count(&reading);
-        let cwd = last_cwd(&reading);
+        let cwd = reading.last_cwd();
         let mut problems = self.found;
         problems.extend(self.torn.map(|torn| Problem { code: Code::TornTail, ..torn }));
         problems.extend(self.format.check(&reading));
@@ -123,11 +121,6 @@ impl<'f, F: Format + ?Sized> Checker<'f, F> {
         });
         Examined { problems, messages, cwd }
     }
-}
-
-fn last_cwd(reading: &Reading) -> Option<(Position, String)> {
-    let named = reading.placed().filter_map(|(at, entry)| Some((at, entry.attribute(attribute::CWD)?)));
-    named.last().map(|(at, cwd)| (at, cwd.to_owned()))
 }
 
 fn joined(at: Position, line_before: u64) -> Option<Problem> {

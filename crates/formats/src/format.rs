@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use enjamb_core::conversation::{Block, Conversation, Entry};
+use enjamb_core::conversation::{Block, Conversation, Entry, attribute};
 
 use crate::check;
 use crate::checker::Checker;
@@ -184,6 +184,8 @@ pub struct Reading {
     pub(crate) attribute_set_of: Vec<usize>,
     /// The record that the next one would follow, in formats whose records form a tree.
     pub(crate) leaf: Option<String>,
+    /// The directory that was named last, and where, once entries do not tell.
+    pub(crate) cwd: Option<(Position, String)>,
 }
 
 impl Reading {
@@ -200,8 +202,12 @@ impl Reading {
 
     pub(crate) fn push(&mut self, at: Position, mut entry: Entry) {
         self.detail.reduce(&mut entry);
-        if self.detail == Detail::Outline {
-            self.share_attributes(&mut entry);
+        match self.detail {
+            Detail::Whole => {}
+            Detail::Outline => self.share_attributes(&mut entry),
+            Detail::Skeleton => {
+                self.cwd = entry.attributes.remove(attribute::CWD).map(|cwd| (at, cwd)).or(self.cwd.take())
+            }
         }
         self.conversation.entries.push(entry);
         self.origins.push(at);
@@ -222,6 +228,12 @@ impl Reading {
     pub(crate) fn attributes_of(&self, entry: usize) -> BTreeMap<String, String> {
         let set = self.attribute_set_of.get(entry).and_then(|set| self.attribute_sets.get(*set));
         set.cloned().unwrap_or_default()
+    }
+
+    /// The directory that was worked in last, and where that is said.
+    pub(crate) fn last_cwd(&self) -> Option<(Position, String)> {
+        let named = self.placed().filter_map(|(at, entry)| Some((at, entry.attribute(attribute::CWD)?.to_owned())));
+        self.cwd.clone().or_else(|| named.last())
     }
 
     /// Takes the blocks of an entry, and lets go of what else it holds.

@@ -21,11 +21,18 @@ pub enum Detail {
     Skeleton,
 }
 
+/// Bytes of a text that stay in an outline: enough to tell by which words it begins.
+const TEXT_BYTES_KEPT: usize = 160;
+/// In a skeleton: enough to tell whether there are any, and whether they could be a cipher.
+const FEW_BYTES_KEPT: usize = 40;
+
 impl Detail {
     /// Leaves of an entry what is wanted.
     pub(crate) fn reduce(self, entry: &mut Entry) {
         if self != Self::Whole {
-            outline(entry);
+            let blocks = std::mem::take(&mut entry.blocks);
+            entry.blocks = outlined(entry, blocks, self);
+            entry.blocks.shrink_to_fit();
         }
         if self == Self::Skeleton {
             entry.attributes.retain(|name, _| STANDING.contains(&name.as_str()));
@@ -36,8 +43,6 @@ impl Detail {
 /// Attributes that a check asks for.
 const STANDING: [&str; 5] = [attribute::CWD, attribute::COPIED, attribute::KEPT, HEAVY_TEXT, HEAVY_IMAGE];
 
-/// Bytes of a text that stay: enough to tell by which words it begins.
-const TEXT_BYTES_KEPT: usize = 160;
 /// Blocks smaller than this are taken by every provider.
 const HEAVY_BYTES_MIN: usize = 4 << 20;
 
@@ -45,15 +50,10 @@ const HEAVY_BYTES_MIN: usize = 4 << 20;
 pub(crate) const HEAVY_TEXT: &str = "heavy_text";
 pub(crate) const HEAVY_IMAGE: &str = "heavy_image";
 
-fn outline(entry: &mut Entry) {
-    let blocks = std::mem::take(&mut entry.blocks);
-    entry.blocks = outlined(entry, blocks);
-    entry.blocks.shrink_to_fit();
-}
-
 /// The blocks in outline, and their sizes noted on the entry that they are for.
-pub(crate) fn outlined(entry: &mut Entry, blocks: Vec<Block>) -> Vec<Block> {
-    let mut heavy = Heavy::default();
+pub(crate) fn outlined(entry: &mut Entry, blocks: Vec<Block>, detail: Detail) -> Vec<Block> {
+    let kept = if detail == Detail::Skeleton { FEW_BYTES_KEPT } else { TEXT_BYTES_KEPT };
+    let mut heavy = Heavy { kept, ..Heavy::default() };
     let blocks = blocks.into_iter().map(|block| block_outline(block, &mut heavy)).collect();
     heavy.note(entry);
     blocks
@@ -65,8 +65,10 @@ pub(crate) fn forget_sizes(entry: &mut Entry) {
     entry.attributes.remove(HEAVY_IMAGE);
 }
 
+/// What is let go: how much of a text is not, and how large what goes was.
 #[derive(Default)]
 struct Heavy {
+    kept: usize,
     text: usize,
     image: usize,
 }
@@ -79,6 +81,19 @@ impl Heavy {
             entry.set_attribute(name, (bytes >= HEAVY_BYTES_MIN).then(|| bytes.to_string()));
         }
     }
+
+    /// The first bytes of a text; of one that begins with nothing, those from its first word on.
+    fn beginning(&self, mut text: String) -> String {
+        if text.len() <= self.kept {
+            return text;
+        }
+        if narrative::beginning(&text, self.kept).trim().is_empty() {
+            text.drain(..text.len() - text.trim_start().len());
+        }
+        text.truncate(narrative::beginning(&text, self.kept).len());
+        text.shrink_to_fit();
+        text
+    }
 }
 
 fn block_outline(block: Block, heavy: &mut Heavy) -> Block {
@@ -86,9 +101,9 @@ fn block_outline(block: Block, heavy: &mut Heavy) -> Block {
         Block::Text(text) => Block::Text(weighed(text, heavy)),
         Block::Compaction { summary } => Block::Compaction { summary: weighed(summary, heavy) },
         Block::Reasoning(Reasoning { text, signature, encrypted, provider }) => Block::Reasoning(Reasoning {
-            text: beginning(text),
-            signature: signature.map(beginning),
-            encrypted: encrypted.map(beginning),
+            text: heavy.beginning(text),
+            signature: signature.map(|text| heavy.beginning(text)),
+            encrypted: encrypted.map(|text| heavy.beginning(text)),
             provider,
         }),
         Block::ToolCall(call) => {
@@ -101,7 +116,7 @@ fn block_outline(block: Block, heavy: &mut Heavy) -> Block {
         }
         Block::Image(Image { media_type, source: ImageSource::Base64(text) }) => {
             heavy.image = heavy.image.max(text.len());
-            Block::Image(Image { media_type, source: ImageSource::Base64(beginning(text)) })
+            Block::Image(Image { media_type, source: ImageSource::Base64(heavy.beginning(text)) })
         }
         Block::Image(image) => Block::Image(image),
         Block::Verbatim(Verbatim { format, kind, shown, .. }) => {
@@ -112,15 +127,7 @@ fn block_outline(block: Block, heavy: &mut Heavy) -> Block {
 
 fn weighed(text: String, heavy: &mut Heavy) -> String {
     heavy.text = heavy.text.max(text.len());
-    beginning(text)
-}
-
-fn beginning(mut text: String) -> String {
-    if text.len() > TEXT_BYTES_KEPT {
-        text.truncate(narrative::beginning(&text, TEXT_BYTES_KEPT).len());
-        text.shrink_to_fit();
-    }
-    text
+    heavy.beginning(text)
 }
 
 /// A value of the same kind.
@@ -140,8 +147,15 @@ mod tests {
         let content = vec![Block::Image(image), Block::Text("é".repeat(100))];
         let result = ToolResult { call_id: "t".to_owned(), content, is_error: false };
         let mut entry = Entry::new(Role::Tool, vec![Block::ToolResult(result)]);
-        outline(&mut entry);
+        Detail::Outline.reduce(&mut entry);
         assert_eq!((entry.attribute(HEAVY_IMAGE), entry.attribute(HEAVY_TEXT)), (Some("5242880"), None));
         assert_eq!(entry.tool_results().map(ToolResult::text).collect::<String>(), "é".repeat(80));
+    }
+
+    #[test]
+    fn a_text_that_begins_with_nothing_is_not_taken_for_none() {
+        let mut entry = Entry::new(Role::User, vec![Block::Text(" ".repeat(500) + "words")]);
+        Detail::Skeleton.reduce(&mut entry);
+        assert_eq!(entry.text(), "words");
     }
 }

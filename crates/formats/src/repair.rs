@@ -62,7 +62,7 @@ impl Repaired {
 }
 
 /// Works on the lines of one format until nothing is left that it can do. Says whether it did anything.
-type Surgeon = fn(&mut Sheet, Reuse) -> bool;
+type Surgeon = fn(&mut Sheet<'_>, Reuse) -> bool;
 
 const SURGEONS: [(&str, Surgeon); 2] = [(claude_code::ID, claude_code::operate), (codex::ID, codex::operate)];
 

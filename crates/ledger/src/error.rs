@@ -58,6 +58,12 @@ pub enum LedgerError {
         "a sync failed earlier, so this process will not write again: start a new one, and retry with the same idempotency key"
     )]
     Poisoned,
+    #[error("{address} is no address of a database: {detail}")]
+    BadAddress { address: String, detail: String },
+    #[error("{server} cannot be reached: {detail}")]
+    Unreachable { server: String, detail: String },
+    #[error("the database failed while {doing}: {detail}")]
+    Database { doing: &'static str, detail: String, outcome: Outcome },
     #[error("disk error while {doing}: {detail}")]
     Disk { doing: &'static str, detail: String, outcome: Outcome },
     #[error("disk error on {}: {source}", path.display())]
@@ -123,13 +129,14 @@ impl LedgerError {
     pub fn indeterminate(self) -> Self {
         match self {
             Self::Disk { doing, detail, .. } => Self::Disk { doing, detail, outcome: Outcome::Indeterminate },
+            Self::Database { doing, detail, .. } => Self::Database { doing, detail, outcome: Outcome::Indeterminate },
             other => other,
         }
     }
 
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Disk { outcome, .. } => *outcome,
+            Self::Disk { outcome, .. } | Self::Database { outcome, .. } => *outcome,
             _ => Outcome::None,
         }
     }
@@ -149,15 +156,18 @@ impl LedgerError {
             Self::Frame(error) => error.kind(),
             Self::Refused(refusal) => refusal.kind(),
             Self::SeqConflict { .. } | Self::KeyReused { .. } | Self::ArtifactGone(_) => ErrorKind::Conflict,
-            Self::BadKey(_) | Self::TooLarge { .. } | Self::BadRange { .. } | Self::NotAStore { .. } => {
-                ErrorKind::Invalid
-            }
+            Self::BadKey(_)
+            | Self::TooLarge { .. }
+            | Self::BadRange { .. }
+            | Self::NotAStore { .. }
+            | Self::BadAddress { .. } => ErrorKind::Invalid,
             Self::NoArtifact(_) | Self::NoStore(_) => ErrorKind::NotFound,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::TooNew { .. } => ErrorKind::Unsupported,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Full { .. } | Self::Poisoned | Self::Disk { .. } | Self::Io { .. } => ErrorKind::Unavailable,
+            Self::Unreachable { .. } | Self::Database { .. } => ErrorKind::Unavailable,
             Self::Segment(error) => segment_kind(error),
             Self::Output(_) => ErrorKind::Unavailable,
             Self::SegmentWrite(_) => ErrorKind::Internal,
@@ -184,7 +194,9 @@ impl LedgerError {
             Self::Full { .. } => "storage-full",
             Self::Busy { .. } => "store-busy",
             Self::Poisoned => "storage-poisoned",
-            Self::Disk { .. } | Self::Io { .. } => "storage-error",
+            Self::BadAddress { .. } => "bad-store-address",
+            Self::Unreachable { .. } => "store-unreachable",
+            Self::Disk { .. } | Self::Database { .. } | Self::Io { .. } => "storage-error",
             Self::Output(_) => "output-closed",
             Self::Segment(SegmentError::Io { .. }) | Self::SegmentWrite(_) => "storage-error",
             Self::Segment(SegmentError::TooNew { .. }) => "store-too-new",

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use crate::auth::Caller;
 use crate::metrics::Metrics;
 use crate::problem::{Problem, Result};
+use crate::runner::Runner;
 use crate::space::Space;
 
 /// What an operation is given. Operations block; the server runs them on threads of their own.
@@ -85,6 +86,12 @@ impl Call {
 
     pub fn store(&self) -> &Store {
         &self.space.store
+    }
+
+    /// With what things are run, where they are.
+    pub fn runner(&self) -> Result<&Runner> {
+        let none = || Problem::new(409, "runs-nothing", "this process serves the store, and runs nothing for it");
+        self.space.runner.as_ref().ok_or_else(|| none().help("`enjamb serve` does"))
     }
 
     /// The body, once.

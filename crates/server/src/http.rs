@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -40,6 +40,9 @@ use crate::{docs, input, mcp, ops};
 /// Bytes of a request's address, and of its headers.
 const URL_BYTES_MAX: usize = 8 << 10;
 const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Of a request that is refused, so much is read, for so long.
+const PASSED_OVER_BYTES_MAX: usize = 64 << 10;
+const PASSED_OVER_WITHIN: Duration = Duration::from_millis(250);
 const NOTHING_RUNS: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// The router of a server.
@@ -191,8 +194,10 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Network);
     let caller = app.caller(&parts.headers, peer).await;
-    app.admit(&caller, route)?;
-    check_media(route, &parts.headers)?;
+    if let Err(problem) = app.admit(&caller, route).and_then(|()| check_media(route, &parts.headers)) {
+        pass_over(body).await;
+        return Err(problem);
+    }
     let mut params = path_params(&mut parts).await?;
     let query = input::query(parts.uri.query().unwrap_or_default(), &served.properties)?;
     add(&mut params, query)?;
@@ -390,6 +395,12 @@ async fn take_body(
     }
 }
 
+/// Takes the body of a request that is refused, if it is small and comes at once: a connection that is closed on bytes that
+/// nobody read takes the answer with it.
+async fn pass_over(body: Body) {
+    let _ = timeout(PASSED_OVER_WITHIN, Limited::new(body, PASSED_OVER_BYTES_MAX).collect()).await;
+}
+
 /// A body that is small enough to be held, and comes soon enough.
 async fn whole(app: &App, body: Body, headers: &HeaderMap) -> Result<Bytes> {
     let limit = app.patience.body_bytes_max;
@@ -529,7 +540,7 @@ mod tests {
     fn an_ending_server_takes_nothing_new() {
         let dir = tempfile::tempdir().unwrap();
         let (end, ending) = watch::channel(false);
-        let (spaces, owner) = (Spaces::open(dir.path()).unwrap(), Secret::new().unwrap());
+        let (spaces, owner) = (Spaces::open(dir.path(), None).unwrap(), Secret::new().unwrap());
         let app = Arc::new(App::new(spaces, Tokens::of(dir.path()), owner, Gate::new([]), ending));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let ask = || {

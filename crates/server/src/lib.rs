@@ -30,9 +30,11 @@ mod pages;
 mod problem;
 mod route;
 mod run;
+mod runner;
 mod server;
 mod space;
 mod sse;
+pub mod sync;
 pub mod view;
 pub mod wire;
 
@@ -49,4 +51,5 @@ pub use operations::{Operations, Told};
 pub use ops::routes;
 pub use problem::Problem;
 pub use route::{Gives, Method, Route, Scope, Takes};
+pub use runner::Runner;
 pub use server::{Running, ServeError, ServeOptions, Served, Server, serve_mcp};

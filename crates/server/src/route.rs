@@ -22,6 +22,8 @@ pub enum Scope {
     Read,
     Append,
     Admin,
+    /// The owner of the store alone: programs are started on this machine, or files of it looked at. No token gives it.
+    Owner,
 }
 
 impl Scope {
@@ -31,6 +33,7 @@ impl Scope {
             Self::Read => "read",
             Self::Append => "append",
             Self::Admin => "admin",
+            Self::Owner => "owner",
         }
     }
 }
@@ -269,7 +272,7 @@ impl Route {
 
     /// Whether the key of a request is kept in the log with what it wrote, so that it holds across restarts.
     pub fn keeps_key(&self) -> bool {
-        matches!(self.operation, "append" | "append_any" | "post" | "seed_post")
+        matches!(self.operation, "append" | "append_any" | "post" | "seed_post" | "start_run")
     }
 
     /// The parameters that have to be given.

@@ -18,10 +18,13 @@ use crate::lane::Lanes;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, Refused, TlsFiles};
 use crate::otel::Exporter;
+use crate::runner::Runner;
 use crate::space::{Space, Spaces};
 
 /// Threads that wait for disks on behalf of requests.
 const BLOCKING_MAX: usize = 512;
+/// How long turns that are called off may take to be recorded.
+const TURNS_END: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// How to serve a store.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ pub struct ServeOptions {
     pub bounds: Bounds,
     pub patience: Patience,
     pub pace: Pace,
+    /// With what tasks and turns of the owner are run; none are without it.
+    pub runner: Option<Runner>,
 }
 
 impl ServeOptions {
@@ -60,6 +65,7 @@ impl ServeOptions {
             bounds: Bounds::default(),
             patience: Patience::default(),
             pace: Pace::default(),
+            runner: None,
         }
     }
 }
@@ -99,7 +105,7 @@ pub struct Server {
 impl Server {
     /// Opens the store and the sockets.
     pub fn bind(options: ServeOptions) -> Result<Self, ServeError> {
-        let spaces = Spaces::open(&options.dir)?;
+        let spaces = Spaces::open(&options.dir, options.runner)?;
         let tokens = Tokens::of(&options.dir);
         let owner = tokens.owner()?;
         let bound = Bound::new(&Places {
@@ -151,6 +157,7 @@ impl Server {
         let served = runtime.block_on(listen::serve(bound, router, ending, lanes.road(), refused));
         drop(end);
         for space in app.spaces.all() {
+            space.turns.end(TURNS_END);
             space.appender.finish();
             space.hub.end();
             space.audit.finish();

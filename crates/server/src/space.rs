@@ -13,6 +13,7 @@ use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
 use crate::pages::Pages;
+use crate::runner::{Runner, Turns};
 
 /// Where the stores of namespaces are, below the store's own directory.
 const DIR: &str = "namespaces";
@@ -28,6 +29,9 @@ pub struct Space {
     pub pages: Pages,
     /// Followers that read the log at once.
     pub replays: Semaphore,
+    /// With what its owner has things run; nothing is run without it.
+    pub runner: Option<Runner>,
+    pub turns: Turns,
 }
 
 /// More would only hold more of the log in memory.
@@ -35,6 +39,10 @@ const REPLAYS_MAX: usize = 16;
 
 impl Space {
     pub fn new(store: Arc<Store>) -> Arc<Self> {
+        Self::running(store, None)
+    }
+
+    pub fn running(store: Arc<Store>, runner: Option<Runner>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
         Arc::new(Self {
             appender: Appender::new(store.clone()),
@@ -44,6 +52,8 @@ impl Space {
             flights: Flights::default(),
             pages: Pages::default(),
             replays: Semaphore::new(REPLAYS_MAX),
+            runner,
+            turns: Turns::default(),
         })
     }
 }
@@ -57,14 +67,14 @@ pub struct Spaces {
 
 impl Spaces {
     /// Opens the store in a directory, making it if there is none.
-    pub fn open(dir: &Path) -> Result<Self> {
-        Ok(Self::new(Store::create(dir, Env::system())?))
+    pub fn open(dir: &Path, runner: Option<Runner>) -> Result<Self> {
+        Ok(Self::new(Store::create(dir, Env::system())?, runner))
     }
 
     /// A store that is open already, and its namespaces.
-    pub fn new(store: Store) -> Self {
+    pub fn new(store: Store, runner: Option<Runner>) -> Self {
         let dir = store.dir().to_owned();
-        Self { dir, main: Space::new(Arc::new(store)), others: Mutex::default() }
+        Self { dir, main: Space::running(Arc::new(store), runner), others: Mutex::default() }
     }
 
     pub fn main(&self) -> &Arc<Space> {

@@ -10,6 +10,7 @@ use serde_json::json;
 use tracing_subscriber::EnvFilter;
 
 use super::Context;
+use super::task::runner;
 use super::upkeep::Upkeep;
 use crate::failure::{Exit, Failure, Result};
 use crate::ui::Table;
@@ -71,7 +72,8 @@ impl Serve {
         let mut config = context.config()?;
         self.lay_over(&mut config)?;
         let settings = config.serve();
-        let server = Server::bind(self.options(&dir, &settings)?).map_err(failed)?;
+        let runner = Some(runner(&dir, config.clone())?);
+        let server = Server::bind(ServeOptions { runner, ..self.options(&dir, &settings)? }).map_err(failed)?;
         announce(context, &dir, &server.served(), self.check.then_some(&config))?;
         context.ui.flush()?;
         if !self.check {

@@ -2,16 +2,18 @@
 
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
-use enjamb_service::{
-    ServiceError, Store, TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
-};
-use serde_json::json;
+use enjamb_server::{Operations, Runner, view};
+use enjamb_service::{Config, ServiceError, Store, TASK_OUTPUT_BYTES_MAX, TaskOrder};
+use serde_json::{Value, json};
 
 use super::Context;
+use super::remote::pass_on;
 use super::task_view::{show_list, show_task};
 use crate::failure::{Exit, Failure, Result};
 
@@ -182,19 +184,18 @@ impl Task {
         match self {
             Self::Run(run) => run.run(context),
             Self::List(list) => {
-                let tasks = context.open()?.tasks(list.limit)?;
-                show_list(context, &tasks)
+                let found: view::Tasks = operations(context)?.call("tasks", json!({"limit": list.limit}))?;
+                show_list(context, &found.tasks)
             }
             Self::Status(status) => status.run(context),
             Self::Output(output) => output.run(context),
             Self::Cancel(cancel) => cancel.run(context),
             Self::Stdin(stdin) => stdin.run(context),
             Self::Resize(Resize { task, rows, cols }) => {
-                asked(context, &task, &TaskRequest::Resize { rows, cols }, "resize")
+                asked(context, "resize_task", json!({"task": task, "rows": rows, "cols": cols}), "resize")
             }
-            Self::Signal(Signal { task, signal: given }) => {
-                let signal: TaskSignal = given.parse().map_err(ServiceError::from)?;
-                asked(context, &task, &TaskRequest::Signal { signal, given }, "signal")
+            Self::Signal(Signal { task, signal }) => {
+                asked(context, "signal_task", json!({"task": task, "signal": signal}), "signal")
             }
             Self::Events(events) => events.run(context),
             Self::Supervise => supervise(context),
@@ -202,38 +203,63 @@ impl Task {
     }
 }
 
+/// The operations of the server that was named, or of the store here. A server that happens to run here is passed by: a
+/// task is to have the environment of whoever asks for it, and outlives us either way.
+fn operations(context: &Context<'_>) -> Result<Operations> {
+    if context.address().is_some() {
+        return context.operations();
+    }
+    here(context, context.open()?)
+}
+
+fn here(context: &Context<'_>, store: Store) -> Result<Operations> {
+    let runner = runner(store.dir(), Config::default())?;
+    Ok(Operations::running(store, context.actor(), runner))
+}
+
+/// This program, as it is started to supervise tasks of a store.
+pub fn runner(store: &Path, config: Config) -> Result<Runner> {
+    let failed = |source| ServiceError::File { path: "enjamb".into(), source };
+    let program = std::env::current_exe().map_err(failed)?;
+    let arguments = ["--store".into(), store.to_string_lossy().into_owned(), "task".into(), "supervise".into()];
+    Ok(Runner { program, arguments: arguments.into(), config })
+}
+
+fn view(operations: &Operations, task: &str) -> Result<view::Task> {
+    Ok(operations.call("task", json!({"task": task}))?)
+}
+
 impl Run {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let spec = self.spec()?;
-        let store = context.open_or_create()?;
-        let failed = |source| ServiceError::File { path: "enjamb".into(), source };
-        let program = std::env::current_exe().map_err(failed)?;
-        let dir = store.dir().to_string_lossy().into_owned();
-        let arguments = ["--store", &dir, "task", "supervise"];
-        let task = store.launch_task(spec, &program, &arguments)?;
+        let is_elsewhere = context.address().is_some();
+        let asked = self.asked(is_elsewhere)?;
+        let operations = match is_elsewhere {
+            true => context.operations()?,
+            false => here(context, context.open_or_create()?)?,
+        };
+        let task: view::Task = operations.call("run_task", asked)?;
         if context.ui.is_json() {
-            context.ui.json("task_run", json!({"task": task}))?;
+            context.ui.json("task_run", json!({"task": task.task}))?;
         } else {
-            context.ui.answer(&task)?;
+            context.ui.answer(&task.task)?;
         }
         Ok(Exit::Done)
     }
 
-    fn spec(self) -> Result<TaskSpec> {
+    fn asked(self, is_elsewhere: bool) -> Result<Value> {
         let here = std::env::current_dir().map_err(|source| ServiceError::File { path: ".".into(), source })?;
-        let cwd = self.cwd.map_or_else(|| here.clone(), |cwd| here.join(cwd));
-        if !cwd.is_dir() {
-            return Err(ServiceError::from(enjamb_service::WorkspaceError::NotADirectory(cwd)).into());
-        }
-        let command = self.shell.map_or(TaskCommand::Words(self.command), TaskCommand::Shell);
-        Ok(TaskSpec {
-            cwd: Some(cwd),
-            title: self.title,
-            pty: self.pty.then_some((self.rows, self.cols)),
-            output_bytes_max: self.output_max,
-            timeout_ms: self.timeout.as_deref().map(enjamb_service::parse_ttl).transpose()?,
-            ..TaskSpec::new(command)
-        })
+        // Directories of this machine mean nothing to another.
+        let cwd = match self.cwd {
+            Some(cwd) if is_elsewhere => Some(cwd),
+            Some(cwd) => Some(here.join(cwd)),
+            None => (!is_elsewhere).then_some(here),
+        };
+        let timeout_ms = self.timeout.as_deref().map(enjamb_service::parse_ttl).transpose()?;
+        Ok(json!({
+            "argv": self.shell.is_none().then_some(self.command), "shell": self.shell, "cwd": cwd, "title": self.title,
+            "pty": self.pty.then(|| json!({"rows": self.rows, "cols": self.cols})), "timeout_ms": timeout_ms,
+            "output_bytes_max": self.output_max,
+        }))
     }
 }
 
@@ -262,42 +288,41 @@ impl std::io::Write for Stdout {
 
 impl Status {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let store = context.open()?;
-        let mut view = store.task(&self.task)?;
-        while self.wait && !view.is_over() {
-            view = await_change(&store, &view)?;
+        let operations = operations(context)?;
+        let mut task = view(&operations, &self.task)?;
+        while self.wait && !task.is_over() {
+            task = await_change(&operations, &task)?;
         }
-        show_task(context, &view)
+        show_task(context, &task)
     }
 }
 
-/// Looks again after a while. A task whose supervisor is gone is ended on the way.
-fn await_change(store: &Store, view: &TaskView) -> Result<TaskView> {
+/// Looks again after a while.
+fn await_change(operations: &Operations, task: &view::Task) -> Result<view::Task> {
     std::thread::sleep(LOOK_EVERY);
-    store.end_lost_tasks()?;
-    Ok(store.task(&view.id)?)
+    view(operations, &task.task)
 }
 
 impl Output {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        let mut range = self.range.as_deref().map_or(Ok(0..u64::MAX), parse_range)?;
-        let store = context.open()?;
-        let mut view = store.task(&self.task)?;
+        let range = self.range.as_deref().map_or(Ok(0..u64::MAX), parse_range)?;
+        let operations = operations(context)?;
+        let mut task = view(&operations, &self.task)?;
         if context.ui.is_json() {
-            return show_task(context, &view);
+            return show_task(context, &task);
         }
-        let stream = self.stream.as_deref();
+        let mut offset = range.start;
         loop {
             // Whether it was over is known before what it wrote is read: what comes in between is not missed.
-            let was_over = view.is_over();
-            let mut out = context.ui.stored_writer();
-            let end = store.task_output(&view, stream, range.clone(), &mut |bytes| out.write_all(bytes))?;
-            out.flush()?;
+            let was_over = task.is_over();
+            let length = (range.end < u64::MAX).then(|| range.end - offset);
+            let asked = json!({"task": task.task, "stream": self.stream, "offset": offset, "length": length});
+            let (written, _) = pass_on(&operations, "task_output", asked, &mut context.ui.stored_writer())?;
+            offset += written;
             if !self.follow || was_over {
                 return Ok(Exit::Done);
             }
-            range.start = range.start.max(end);
-            view = await_change(&store, &view)?;
+            task = await_change(&operations, &task)?;
         }
     }
 }
@@ -318,23 +343,24 @@ fn parse_range(text: &str) -> Result<Range<u64>> {
 impl Cancel {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let grace_ms = enjamb_service::parse_ttl(&self.grace)?;
-        let store = context.open()?;
-        let mut view = store.task(&self.task)?;
-        store.ask_task(&view.id, &TaskRequest::Cancel { reason: self.reason, grace_ms })?;
+        let operations = operations(context)?;
+        let mut task = view(&operations, &self.task)?;
+        let asked = json!({"task": task.task, "reason": self.reason, "grace_ms": grace_ms});
+        operations.call::<view::TaskAsked>("cancel_task", asked)?;
         let began = Instant::now();
         let patience = Duration::from_millis(grace_ms) + Duration::from_secs(30);
-        while !view.is_over() && began.elapsed() < patience {
-            view = await_change(&store, &view)?;
+        while !task.is_over() && began.elapsed() < patience {
+            task = await_change(&operations, &task)?;
         }
-        show_task(context, &view)
+        show_task(context, &task)
     }
 }
 
 impl Stdin {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         const END: u8 = 4;
-        let store = context.open()?;
-        let task = store.task(&self.task)?.id;
+        let operations = operations(context)?;
+        let task = view(&operations, &self.task)?.task;
         let mut source: Box<dyn Read> = match self.line {
             Some(line) => Box::new(std::io::Cursor::new(format!("{line}\n").into_bytes())),
             None if self.eof => Box::new(std::io::empty()),
@@ -349,16 +375,15 @@ impl Stdin {
             if bytes.is_empty() {
                 return said(context, &task, "stdin");
             }
-            store.ask_task(&task, &TaskRequest::Stdin(bytes))?;
+            let asked = json!({"task": task, "chunk_b64": STANDARD.encode(bytes)});
+            operations.call::<view::TaskAsked>("write_task", asked)?;
         }
     }
 }
 
-fn asked(context: &mut Context<'_>, word: &str, request: &TaskRequest, what: &str) -> Result<Exit> {
-    let store = context.open()?;
-    let task = store.task(word)?.id;
-    store.ask_task(&task, request)?;
-    said(context, &task, what)
+fn asked(context: &mut Context<'_>, operation: &str, params: Value, what: &str) -> Result<Exit> {
+    let asked: view::TaskAsked = operations(context)?.call(operation, params)?;
+    said(context, &asked.task, what)
 }
 
 fn said(context: &mut Context<'_>, task: &str, what: &str) -> Result<Exit> {
@@ -370,30 +395,35 @@ fn said(context: &mut Context<'_>, task: &str, what: &str) -> Result<Exit> {
 
 impl Events {
     fn run(self, context: &mut Context<'_>) -> Result<Exit> {
-        const PAGE: usize = 500;
-        let store = context.open()?;
-        let mut view = store.task(&self.task)?;
-        let stream = format!("task/{}", view.id).parse().map_err(ServiceError::from)?;
+        let operations = operations(context)?;
+        let mut task = view(&operations, &self.task)?;
         let mut next = 0;
         loop {
-            let was_over = view.is_over();
-            loop {
-                let frames = enjamb_ledger::Ledger::frames(store.ledger(), &stream, next, PAGE)?;
-                for frame in &frames {
-                    next = frame.seq + 1;
-                    let mut out = context.ui.stored_writer();
-                    out.write_all(&frame.json)?;
-                    out.write_all(b"\n")?;
-                    out.flush()?;
-                }
-                if frames.len() < PAGE {
-                    break;
-                }
-            }
+            let was_over = task.is_over();
+            next = show_frames(context, &operations, &task.task, next)?;
             if !self.follow || was_over {
                 return Ok(Exit::Done);
             }
-            view = await_change(&store, &view)?;
+            task = await_change(&operations, &task)?;
+        }
+    }
+}
+
+/// Prints the frames of a task from a seq on, and says where they end.
+fn show_frames(context: &mut Context<'_>, operations: &Operations, task: &str, mut next: u64) -> Result<u64> {
+    const PAGE: usize = 500;
+    loop {
+        let asked = json!({"kind": "task", "id": task, "from_seq": next, "limit": PAGE, "raw": true});
+        let page: view::Frames = operations.call("frames", asked)?;
+        let mut out = context.ui.stored_writer();
+        for frame in &page.frames {
+            next = frame.seq + 1;
+            out.write_all(frame.frame.get().as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?;
+        if page.next.is_none() {
+            return Ok(next);
         }
     }
 }

@@ -10,9 +10,11 @@ use enjamb_service::{ServiceError, Turn};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::remote::Remote;
 use super::show::as_json;
 use super::thread_view::{decision_table, edge_table, hit_table, print_thread, thread_table};
 use super::turn::{self, RunArgs};
+use super::turn_there;
 use crate::failure::{Exit, Failure, Result};
 
 #[derive(Subcommand)]
@@ -285,6 +287,9 @@ impl PostArgs {
 
     /// Posts, and asks a model here. Whom to ask is known before anything is read or posted.
     fn take_turn(self, context: &mut Context<'_>) -> Result<Exit> {
+        if context.address().is_some() {
+            return self.take_turn_there(context);
+        }
         let config = context.config()?;
         let provider = self.with.provider(config.clone())?;
         let store = context.open()?;
@@ -295,6 +300,18 @@ impl PostArgs {
         };
         let turn = Turn { content, run: self.run.flatten(), idempotency_key: self.key, ..Turn::default() };
         turn::run(context, &store, &thread, &turn, &turn::Asked { provider, config })
+    }
+
+    fn take_turn_there(self, context: &mut Context<'_>) -> Result<Exit> {
+        let Some(Remote(client)) = context.remote()? else { return Err(Failure::usage("no server is named")) };
+        // What cannot go through a server is found out before anything is read.
+        self.with.asked(&self.thread, "", None)?;
+        let content = match self.message.filter(|message| message != "-") {
+            Some(message) => message,
+            None => read_words()?,
+        };
+        let asked = self.with.asked(&self.thread, &content, self.run.flatten().as_deref())?;
+        turn_there::run(context, &client, asked, self.key.as_deref())
     }
 }
 

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use enjamb_core::StreamId;
-use enjamb_service::{Config, Means, Prices, Provider, ProviderOptions, ServiceError, Store, Turn, TurnEvent, Turned};
+use enjamb_server::view;
+use enjamb_service::{
+    Config, Means, Prices, Provider, ProviderOptions, RunView, ServiceError, Store, Turn, TurnEvent, Turned,
+};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -14,7 +17,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::text::count;
 
 /// What a shell says of a command that was stopped with Ctrl-C.
-const STOPPED: i32 = 130;
+pub const STOPPED: i32 = 130;
 
 #[derive(Args)]
 pub struct RunArgs {
@@ -76,6 +79,30 @@ impl RunArgs {
     }
 }
 
+impl RunArgs {
+    /// What a server is asked for: whom it asks is its own to say.
+    pub fn asked(&self, thread: &str, content: &str, run: Option<&str>) -> Result<Value> {
+        let of_server = [
+            ("--endpoint", self.endpoint.is_some()),
+            ("--api", self.api.is_some()),
+            ("--timeout", self.timeout.is_some()),
+            ("--prices", self.prices.is_some()),
+            ("--use-cursor", self.use_cursor),
+        ];
+        if let Some((flag, _)) = of_server.iter().find(|(_, is_given)| *is_given) {
+            let message = format!("{flag} is for a store on this machine: a server asks whom its own settings name");
+            return Err(Failure::Usage { message, help: Some("--model and --budget go through a server".into()) });
+        }
+        let expected = "a number of tokens";
+        let bad = |text: &String| ServiceError::Invalid { what: "budget", text: text.clone(), expected };
+        let budget = self.budget.as_ref().map(|text| text.parse::<u64>().map_err(|_| bad(text))).transpose()?;
+        Ok(json!({
+            "thread": thread, "content": content, "run_id": run, "model": self.model, "budget_tokens": budget,
+            "dump_request": self.dump_request,
+        }))
+    }
+}
+
 fn prices(text: &str) -> Result<Prices> {
     let read = text
         .split_once(',')
@@ -104,6 +131,9 @@ pub fn run(context: &mut Context<'_>, store: &Store, thread: &StreamId, turn: &T
         TurnEvent::Text(_) | TurnEvent::Began { .. } | TurnEvent::ToolEnded { .. } => {}
     })?;
     if !is_json {
+        if turned.replayed {
+            shown.show_now(turned.text.as_bytes())?;
+        }
         shown.end_now(&turned.text)?;
     }
     failed.map_or(Ok(()), Err)?;
@@ -124,40 +154,34 @@ fn stopped_by_signal() -> Result<Arc<AtomicBool>> {
 }
 
 fn report(context: &mut Context<'_>, thread: &StreamId, turned: Turned) -> Result<Exit> {
+    let ending = turned.ending.clone();
+    let run = shown(thread, turned);
     if context.ui.is_json() {
-        context.ui.json("thread_run", turned_json(thread, &turned))?;
+        context.ui.json("thread_run", json!(run))?;
     } else {
-        context.ui.note(&told(&turned));
+        context.ui.note(&told(&run));
     }
     context.ui.flush()?;
-    if turned.ending.is_completed() {
+    if ending.is_completed() {
         return Ok(Exit::Done);
     }
-    Err(Failure::Service(ServiceError::Run { run: turned.run, ending: turned.ending }))
+    Err(Failure::Service(ServiceError::Run { run: run.run, ending }))
 }
 
-fn turned_json(thread: &StreamId, turned: &Turned) -> Value {
-    let usage = &turned.usage;
-    json!({
-        "thread_id": thread.id, "message_id": turned.message, "run": turned.run, "text": turned.text,
-        "reason": turned.ending.reason.as_str(), "detail": turned.ending.detail,
-        "usage": {
-            "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens,
-            "cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens,
-            "measured": usage.provisional,
-        },
-        "cost_usd": turned.cost, "requests": turned.requests, "tool_calls": turned.tool_calls,
-        "commit": turned.commit.map(|id| id.to_string()), "replayed": turned.replayed,
-    })
+fn shown(thread: &StreamId, turned: Turned) -> view::Run {
+    let Turned { message, run, text, ending, usage, cost, requests, tool_calls, commit, replayed } = turned;
+    let (reason, detail) = (Some(ending.reason.as_str().to_owned()), ending.detail);
+    let seen = RunView { run, message, text, reason, detail, usage, cost, requests, tool_calls, commit };
+    view::Run::of(&thread.id, seen, replayed)
 }
 
 /// One line about a run: what it took and where it is kept.
-fn told(turned: &Turned) -> String {
-    let usage = &turned.usage;
+pub fn told(run: &view::Run) -> String {
+    let usage = &run.usage;
     let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
-    let mut parts = vec![format!("run {}", turned.run)];
+    let mut parts = vec![format!("run {}", run.run)];
     parts.push(format!("{} tokens read, {} written", count(read), count(usage.output_tokens)));
-    parts.extend(turned.cost.as_ref().map(|cost| format!("${cost}")));
-    parts.extend(turned.commit.map(|id| id.to_string()));
+    parts.extend(run.cost_usd.as_ref().map(|cost| format!("${cost}")));
+    parts.extend(run.commit.clone());
     parts.join(" · ")
 }

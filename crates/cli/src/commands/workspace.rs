@@ -9,6 +9,7 @@ use enjamb_service::{
 };
 
 use super::Context;
+use super::workspace_diff;
 use super::workspace_view::{show_diff, show_list, show_made, show_plan, show_rewound};
 use crate::failure::{Exit, Failure, Result};
 
@@ -18,7 +19,7 @@ pub enum Workspace {
     Checkpoint(Checkpoint),
     /// List workspace checkpoints, newest first
     List(List),
-    /// Say which files differ from a checkpoint, or between two
+    /// Show how files differ from a checkpoint, or between two
     Diff(Diff),
     /// Make files what a checkpoint says; what is there now is kept first
     Rewind(Rewind),
@@ -70,8 +71,8 @@ pub struct List {
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  enjamb workspace diff                     the last checkpoint and the files now\n  \
-    enjamb workspace diff 3f2a91c4 77c0aa12   two checkpoints\n  enjamb workspace diff 3f2a91c4 -- src\n\n\
-    Exits with 1 when they differ."
+    enjamb workspace diff 3f2a91c4 77c0aa12   two checkpoints\n  enjamb workspace diff 3f2a91c4 -- src\n  \
+    enjamb workspace diff --stat\n\nExits with 1 when they differ."
 )]
 pub struct Diff {
     #[command(flatten)]
@@ -80,6 +81,9 @@ pub struct Diff {
     from: Option<String>,
     /// Another one [default: the files as they are now]
     to: Option<String>,
+    /// Only name the paths, and how large they are
+    #[arg(long)]
+    stat: bool,
     /// Only these paths
     #[arg(last = true)]
     paths: Vec<PathBuf>,
@@ -196,7 +200,10 @@ impl Diff {
         let to = self.to.as_deref().map(|word| store.workspace_checkpoint_named(word)).transpose()?;
         let paths = within(&root, &self.paths)?;
         let diff = store.workspace_diff(from, to, &root, &paths)?;
-        show_diff(context, &diff)
+        if self.stat || context.ui.is_json() {
+            return show_diff(context, &diff);
+        }
+        workspace_diff::show(context, &store, &diff, &root)
     }
 }
 

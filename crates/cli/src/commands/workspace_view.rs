@@ -86,13 +86,18 @@ pub fn show_diff(context: &mut Context<'_>, diff: &WorkspaceDiff) -> Result<Exit
         table.row([change.what.into(), change.path.as_str().into(), from.into(), to.into()]);
     }
     context.ui.table(&table)?;
-    let to = diff.to.as_ref().map_or("the files now", |to| short(&to.id));
-    let count = plural(diff.changes.len() as u64, "path");
-    context.ui.note(&format!("{count} differ from {} to {to}", short(&diff.from.id)));
+    context.ui.note(&count_of(diff));
     Ok(exit)
 }
 
-fn told(node: Option<&Node>) -> String {
+pub fn count_of(diff: &WorkspaceDiff) -> String {
+    let to = diff.to.as_ref().map_or("the files now", |to| short(&to.id));
+    let count = plural(diff.changes.len() as u64, "path");
+    format!("{count} differ from {} to {to}", short(&diff.from.id))
+}
+
+/// What stands at a path, in a few words.
+pub fn told(node: Option<&Node>) -> String {
     match node {
         None => String::new(),
         Some(Node { kind: NodeKind::Dir, mode, .. }) => format!("dir {mode:o}"),

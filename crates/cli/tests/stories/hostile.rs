@@ -2,7 +2,12 @@
 
 use std::process::Command;
 
+use enjamb_core::provider::Dialect;
+use enjamb_testkit::provider::{LoopbackProvider, Script, Speech};
+use serde_json::json;
+
 use crate::runner::{Enjamb, answer};
+use crate::turns::configured;
 
 /// Everything that moves a cursor, sets a title, hides or reorders text, in the order of the code points.
 const HOSTILE: &str = "\u{7}\u{8}\r\u{b}\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}]8;;http://x\u{7}\u{7f}\u{9b}31m\u{90}q\u{9c}\
@@ -95,6 +100,57 @@ fn nothing_stored_takes_hold_of_a_terminal() {
         assert!(harm.is_empty(), "{arguments:?} shows {harm:?}:\n{}", shown.escape_debug());
         assert!(!shown.is_empty(), "{arguments:?}");
     }
+}
+
+/// What a provider streams, a tool writes and a task says, each on a terminal that shows colours.
+#[test]
+fn nothing_that_is_run_takes_hold_of_a_terminal() {
+    let enjamb = Enjamb::new();
+    let loud = enjamb.file("loud", HOSTILE);
+    let say = |text: &str| Speech::new(Dialect::Responses).text(text);
+    let call = Speech::new(Dialect::Responses).call("c", "loud", "{}").call("d", HOSTILE, "{}").end(1, 1);
+    let refusal = json!({"error": {"message": HOSTILE}}).to_string();
+    let server = LoopbackProvider::saying(vec![
+        Script::events(say(HOSTILE).end(1, 1)).byte_by_byte(),
+        Script::events(say("and ").text(HOSTILE).end(1, 1)),
+        Script::events(call),
+        Script::events(say("done").end(1, 1)),
+        Script::refusal(401, &refusal),
+    ]);
+    configured(&enjamb, &server, &format!("[tool.loud]\ncommand = [\"cat\", \"{loud}\"]\neffect = \"read-only\"\n"));
+    let thread = enjamb.run(&["thread", "create", "--workspace", &enjamb.path("")]).done().line();
+    let task = enjamb.run(&["task", "run", "--title", HOSTILE, "--", "cat", &loud]).done().line();
+    let shell = enjamb.run(&["task", "run", "--pty", "--shell", &format!("cat {loud}")]).done().line();
+    for task in [&task, &shell] {
+        enjamb.run(&["task", "status", task, "--wait"]).done();
+    }
+    let post = ["thread", "post", &thread, HOSTILE, "--run"];
+    let requests: &[&[&str]] = &[
+        &post,
+        &[&post[..], &["--json"]].concat(),
+        &post,
+        &post,
+        &["task", "output", &task],
+        &["task", "output", &shell, "--follow"],
+        &["task", "status", &task],
+        &["task", "status", &task, "--json"],
+        &["task", "list"],
+        &["task", "events", &task],
+        &["task", "run", "--", HOSTILE],
+        &["task", "status", HOSTILE],
+        &["task", "signal", &task, HOSTILE],
+        &["tool", "check", HOSTILE, "{}"],
+    ];
+    for arguments in requests {
+        let Some(mut shown) = on_terminal(&enjamb, arguments, &[("CLICOLOR_FORCE", "1")]) else {
+            return println!("skipped: there is no `script` to make a terminal with");
+        };
+        STYLES.iter().for_each(|style| shown = shown.replace(style, ""));
+        let harm: Vec<_> = shown.chars().filter(|c| !is_harmless(*c)).collect();
+        assert!(harm.is_empty(), "{arguments:?} shows {harm:?}:\n{}", shown.escape_debug());
+        assert!(!shown.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(server.asked().len(), 5, "all was said");
 }
 
 #[test]

@@ -60,6 +60,24 @@ const COMMANDS: &[(&str, &str)] = &[
     ("update_thread", "thread tag"),
     ("post", "thread post"),
     ("follow_thread", "thread events"),
+    ("start_run", "thread post"),
+    ("run", "thread post"),
+    ("cancel_run", "thread post"),
+    ("tasks", "task list"),
+    ("run_task", "task run"),
+    ("task", "task status"),
+    ("task_output", "task output"),
+    ("follow_task", "task events"),
+    ("cancel_task", "task cancel"),
+    ("write_task", "task stdin"),
+    ("resize_task", "task resize"),
+    ("signal_task", "task signal"),
+    ("workspace_checkpoints", "workspace list"),
+    ("workspace_checkpoint", "workspace list"),
+    ("checkpoint_workspace", "workspace checkpoint"),
+    ("workspace_diff", "workspace diff"),
+    ("workspace_changes", "workspace diff"),
+    ("rewind_workspace", "workspace rewind"),
     ("branch", "thread branch"),
     ("handoff", "thread handoff"),
     ("reference", "thread reference"),
@@ -93,6 +111,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("verify", "verify"),
     ("maintain", "maintain"),
     ("gc", "gc"),
+    ("sync_heads", "push"),
+    ("sync_known", "push"),
+    ("sync_points", "push"),
+    ("sync_frames", "pull"),
+    ("sync_artifacts", "pull"),
+    ("sync_missing", "push"),
+    ("sync_receive", "push"),
 ];
 
 /// Operations without a command, and why.
@@ -126,6 +151,15 @@ const NO_TOOL: &[(&str, &[&str])] = &[
     ("files are their owner's", &["source", "export", "secrets"]),
     ("tickets and summaries are a person's, and context_note says the same", &["link", "unlink", "summarize"]),
     ("keeping the store is its owner's", &["status", "doctor", "verify", "maintain", "gc"]),
+    ("stores are synced by their owners", &["sync_heads", "sync_known", "sync_points", "sync_frames"]),
+    ("stores are synced by their owners", &["sync_artifacts", "sync_missing", "sync_receive"]),
+    ("a model that asked others would spend its owner's money", &["start_run", "run", "cancel_run"]),
+    ("programs are started by people, and by runs within what is declared", &["tasks", "run_task", "task"]),
+    ("programs are started by people, and by runs within what is declared", &["task_output", "follow_task"]),
+    ("programs are started by people, and by runs within what is declared", &["cancel_task", "write_task"]),
+    ("programs are started by people, and by runs within what is declared", &["resize_task", "signal_task"]),
+    ("files are their owner's", &["workspace_checkpoints", "workspace_checkpoint", "checkpoint_workspace"]),
+    ("files are their owner's", &["workspace_diff", "workspace_changes", "rewind_workspace"]),
     ("it is about the server", &["meta", "openapi", "docs", "health", "ready", "metrics"]),
 ];
 
@@ -149,16 +183,16 @@ fn every_operation_has_a_command_or_a_reason() {
 const OF_THIS_MACHINE: &[(&str, &[&str])] = &[
     ("files of this machine are read", &["import", "watch", "frames import", "workspace"]),
     ("settings of this machine's runtimes are changed", &["capture", "replant"]),
-    ("programs are started, and what they do is taken in", &["run", "discuss", "task", "tool"]),
+    ("programs are started, and what they do is taken in", &["run", "discuss", "tool"]),
     ("it changes a chain byte by byte", &["repair"]),
-    ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export"]),
+    ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export", "clone"]),
     ("it serves the store, or says who may use it", &["serve", "mcp", "token"]),
 ];
 
 /// Commands that need no store, or that read a chain from wherever it is.
 const ANYWHERE: &[(&str, &[&str])] = &[
     ("a copy of the chain is read, and the answer is written here", &["resume", "check"]),
-    ("no store is needed", &["demo", "completions", "man", "config"]),
+    ("no store is needed", &["demo", "completions", "man", "config", "remote"]),
 ];
 
 #[test]

@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::runner::{Answer, Enjamb, answer, finish};
 
 /// A server on a home's store, and the ways to it.
-struct Served<'e> {
+pub struct Served<'e> {
     enjamb: &'e Enjamb,
     child: Option<Child>,
-    url: String,
-    token: String,
+    pub url: String,
+    pub token: String,
 }
 
 impl<'e> Served<'e> {
-    fn begin(enjamb: &'e Enjamb) -> Self {
+    pub fn begin(enjamb: &'e Enjamb) -> Self {
         let mut child = enjamb.command(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("it says where it listens");
@@ -26,11 +26,11 @@ impl<'e> Served<'e> {
         Self { enjamb, child: Some(child), url: told["url"].as_str().expect("an address").to_owned(), token }
     }
 
-    fn unix(&self) -> String {
+    pub fn unix(&self) -> String {
         format!("unix://{}", self.enjamb.store().display())
     }
 
-    fn command(&self, store: &str, arguments: &[&str]) -> Command {
+    pub fn command(&self, store: &str, arguments: &[&str]) -> Command {
         let mut command = self.enjamb.command(arguments);
         command.env("ENJAMB_STORE", store).env("ENJAMB_TOKEN", &self.token);
         command

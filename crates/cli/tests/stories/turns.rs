@@ -190,7 +190,7 @@ fn the_key_is_nowhere_in_the_store() {
 }
 
 /// A home whose config file names a provider and tools.
-fn configured(enjamb: &Enjamb, server: &LoopbackProvider, more: &str) {
+pub fn configured(enjamb: &Enjamb, server: &LoopbackProvider, more: &str) {
     let dir = enjamb.home().join(".config/enjamb");
     std::fs::create_dir_all(&dir).expect("a directory for settings");
     let text = format!(
@@ -259,6 +259,93 @@ fn tools_are_those_of_the_config_file_and_of_the_servers_it_names() {
     let checkpoint = effects["checkpoint_id"].as_str().expect("a checkpoint");
     let diff = enjamb.run(&["workspace", "diff", checkpoint, "--root", &workspace]).out();
     assert!(diff.contains("new.txt"), "{diff}");
+    enjamb.run(&["verify"]).done();
+}
+
+#[test]
+fn a_run_is_forked_with_the_files_that_its_tools_left() {
+    let enjamb = Enjamb::new();
+    let workspace = enjamb.path("work");
+    std::fs::create_dir(&workspace).expect("a workspace");
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        enjamb.settle(&mut command);
+        command.args(["-c", "user.name=n", "-c", "user.email=n@example.org", "-C", &workspace]).args(words);
+        answer(command, b"").done();
+    };
+    let file = |name: &str| enjamb.home().join(name);
+    std::fs::write(file("work/kept"), "committed").expect("a file");
+    git(&["init", "-q"]);
+    git(&["add", "kept"]);
+    git(&["commit", "-q", "-m", "one"]);
+    let id = enjamb.run(&["thread", "create", "--workspace", &workspace]).done().line();
+    let call = |at: &str, text: &str| {
+        let arguments = json!({"path": "made", "text": text}).to_string();
+        Script::events(Speech::new(Dialect::Responses).call(at, "write", &arguments).end(1, 1))
+    };
+    let done = Script::events(Speech::new(Dialect::Responses).text("done").end(1, 1));
+    let server = LoopbackProvider::saying(vec![call("c1", "first"), call("c2", "second"), done]);
+    let schema = r#"{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}}}"#;
+    let write = r#"["sh", "-c", "cat > /dev/null; printf %s \"$1\" > \"$0\"", "{path}", "{text}"]"#;
+    let tool = format!("[tool.write]\ncommand = {write}\npaths = [\"path\"]\nschema = '{schema}'\n");
+    configured(&enjamb, &server, &tool);
+    let ran = enjamb.json(&["thread", "post", &id, "write", "--run"]);
+    let commit = ran["commit"].as_str().expect("a commit");
+    std::fs::write(file("work/made"), "edited since").expect("a file");
+    std::fs::write(file("work/kept"), "edited since").expect("a file");
+    let forked = enjamb.json(&["fork", commit, "-n", "try", "--worktree", &enjamb.path("tree")]);
+    assert_eq!((&forked["commit"], &forked["files"]), (&json!(commit), &json!(2)));
+    let read = |name: &str| std::fs::read_to_string(file(name)).expect("a file");
+    assert_eq!((read("tree/made"), read("tree/kept")), ("second".into(), "committed".into()));
+    let mut list = enjamb.command(&["workspace", "list", "--json"]);
+    let listed = answer(
+        {
+            list.current_dir(&workspace);
+            list
+        },
+        b"",
+    )
+    .done()
+    .document();
+    let labels: Vec<_> = listed["checkpoints"].as_array().expect("rows").iter().map(|row| &row["label"]).collect();
+    assert_eq!(labels, ["after:write", "auto:write", "after:write", "auto:write"]);
+}
+
+#[test]
+fn a_run_that_was_killed_while_a_tool_ran_says_so_of_the_tool() {
+    let enjamb = Enjamb::new();
+    let workspace = enjamb.path("work");
+    std::fs::create_dir(&workspace).expect("a workspace");
+    let id = enjamb.run(&["thread", "create", "--workspace", &workspace]).done().line();
+    let call = Speech::new(Dialect::Responses).text("let me. ").call("c", "slow", "{}").end(1, 1);
+    let server = LoopbackProvider::saying(vec![Script::events(call)]);
+    let slow = r#"["sh", "-c", "cat > /dev/null; echo begun; echo $$ > pid; exec sleep 600"]"#;
+    configured(&enjamb, &server, &format!("[tool.slow]\ncommand = {slow}\n"));
+    let child = enjamb.command(&["thread", "post", &id, "go", "--run"]).spawn().expect("it starts");
+    let began = std::time::Instant::now();
+    let pid = loop {
+        let pid = std::fs::read_to_string(enjamb.home().join("work/pid")).unwrap_or_default();
+        if pid.ends_with('\n') {
+            break pid.trim().to_owned();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the tool does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    signal(&child, "-KILL");
+    finish(child);
+    let next = enjamb.run(&["thread", "get", &id]).done();
+    let _ = std::process::Command::new("kill").args(["-KILL", &pid]).status();
+    assert!(next.err().contains("was cut off"), "{}", next.err());
+    let last = events(&enjamb, &format!("continuity/{id}")).pop().expect("a frame");
+    assert_eq!((&last["type"], &last["reason"]), (&json!("continuity_run_ended"), &json!("interrupted")));
+    let session = events(&enjamb, &format!("session/{}", last["run_session_id"].as_str().expect("a run")));
+    let failed = session.iter().find(|frame| frame["type"] == "tool_failed").expect("the tool has an end");
+    assert_eq!(failed["error"], "interrupted");
+    assert_eq!(session.iter().filter(|frame| frame["delta"] == "let me. ").count(), 1);
+    let commit = enjamb.json(&["log", "@"])["contexts"][0]["id"].as_str().expect("a commit").to_owned();
+    let before = session.iter().find(|frame| frame["type"] == "checkpoint_created").expect("a checkpoint");
+    let shown = enjamb.json(&["show", &commit]);
+    assert_eq!(shown["attributes"]["workspace_checkpoint"], before["checkpoint_id"], "{shown}");
     enjamb.run(&["verify"]).done();
 }
 

@@ -1,7 +1,7 @@
 //! Files of a workspace: kept, compared, rewound, and forked together with what an agent knew.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -47,9 +47,12 @@ fn files_are_kept_compared_and_rewound() {
     write(&enjamb, "a", "changed\n");
     fs::remove_file(enjamb.home().join("w/d/b")).unwrap();
     write(&enjamb, "new", "n");
-    let diff = workspace(&enjamb, &["diff"]).exits(1);
+    let lines = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+changed\n--- a/d/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\n\
+        --- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+n\n\\ No newline at end of file\n";
+    check(&workspace(&enjamb, &["diff"]).exits(1).out(), lines);
+    let diff = workspace(&enjamb, &["diff", "--stat"]).exits(1);
     check(&diff.out(), "changed\ta\t4 B 644\t8 B 644\nremoved\td/b\t4 B 644\t\nadded\tnew\t\t1 B 644\n");
-    check(&workspace(&enjamb, &["diff", "--", "d"]).exits(1).out(), "removed\td/b\t4 B 644\t\n");
+    check(&workspace(&enjamb, &["diff", "--stat", "--", "d"]).exits(1).out(), "removed\td/b\t4 B 644\t\n");
     let plan = workspace(&enjamb, &["rewind", &first[..8], "--dry-run"]).done();
     let told =
         "rewrite  a\nrestore  d/b\nremove   new\n3 paths would change; what is there now is kept first    [..] first\n";
@@ -63,6 +66,31 @@ fn files_are_kept_compared_and_rewound() {
     let undo = rewound.line().rsplit(' ').next().unwrap().to_owned();
     workspace(&enjamb, &["rewind", &undo, "--yes"]).done();
     assert_eq!((read(&enjamb, "a"), read(&enjamb, "new")), ("changed\n".into(), "n".into()));
+}
+
+#[test]
+fn what_has_no_lines_is_named() {
+    let enjamb = Enjamb::new();
+    write(&enjamb, "bytes", "\0");
+    write(&enjamb, "mode", "m\n");
+    symlink("bytes", enjamb.home().join("w/link")).unwrap();
+    let first = checkpoint(&enjamb, "first");
+    write(&enjamb, "bytes", "\0\0");
+    fs::set_permissions(enjamb.home().join("w/mode"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(enjamb.home().join("w/link")).unwrap();
+    symlink("mode", enjamb.home().join("w/link")).unwrap();
+    fs::create_dir(enjamb.home().join("w/dir")).unwrap();
+    write(&enjamb, "long", &"x\n".repeat(600_000));
+    let told = "changed bytes: 1 B 644 → 2 B 644\nadded dir: nothing → dir 755\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-bytes\n\
+        \\ No newline at end of file\n+mode\n\\ No newline at end of file\nadded long: nothing → 1.2 MB 644\n\
+        mode mode: 2 B 644 → 2 B 755\n";
+    check(&workspace(&enjamb, &["diff"]).exits(1).out(), told);
+    let second = checkpoint(&enjamb, "second");
+    check(&workspace(&enjamb, &["diff", &first, &second]).exits(1).out(), told);
+    check(
+        &workspace(&enjamb, &["diff", &second, &first, "--", "bytes"]).exits(1).out(),
+        "changed bytes: 2 B 644 → 1 B 644\n",
+    );
 }
 
 #[test]

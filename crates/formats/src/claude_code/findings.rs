@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use enjamb_core::conversation::{Block, Entry, Standing, attribute};
+use enjamb_core::conversation::{Block, Entry, Standing};
 
 use super::read::{Node, NodeKind};
 use super::standing::Live;
@@ -29,18 +29,22 @@ pub(super) fn of(reading: &Reading, nodes: &[Node], live: &Live, repeated: &[(Po
     problems
 }
 
-/// Parents that are not there: Claude Code sees nothing of what came before.
+/// Parents that are not there, or not told: Claude Code sees nothing of what came before.
 fn parents(nodes: &[Node], live: &Live) -> Vec<Problem> {
     let ids: HashSet<&str> = nodes.iter().map(|node| node.uuid.as_str()).collect();
-    let missing = |node: &Node| node.parent.clone().filter(|parent| !ids.contains(parent.as_str()));
-    let broken = nodes.iter().zip(&live.path).filter_map(|(node, on_path)| Some((node, *on_path, missing(node)?)));
-    broken
-        .map(|(node, on_path, parent)| {
-            let effect = if on_path { "the model would see nothing from before it" } else { "it hangs in the air" };
-            let sentence = format!("The parent {} is not in the transcript: {effect}.", shown(&parent));
-            Problem::warning(Code::ParentMissing, node.at, sentence).of(Some(&node.uuid))
-        })
-        .collect()
+    let broken = |(index, node): (usize, &Node)| {
+        let effect =
+            if live.path[index] { "the model would see nothing from before it" } else { "it hangs in the air" };
+        let sentence = match &node.parent {
+            Some(parent) if !ids.contains(parent.as_str()) => {
+                format!("The parent {} is not in the transcript: {effect}.", shown(parent))
+            }
+            None if node.lacks.link && index > 0 => format!("The record names no parent: {effect}."),
+            Some(_) | None => return None,
+        };
+        Some(Problem::warning(Code::ParentMissing, node.at, sentence).of(Some(&node.uuid)))
+    };
+    nodes.iter().enumerate().filter_map(broken).collect()
 }
 
 fn lacking(nodes: &[Node], live: &Live) -> Vec<Problem> {
@@ -53,6 +57,10 @@ fn lacking(nodes: &[Node], live: &Live) -> Vec<Problem> {
         }
         if node.lacks.envelope {
             let sentence = "The assistant's message lacks its id, type, model or usage: Claude Code would hang.";
+            problems.push(Problem::error(Code::EnvelopeIncomplete, node.at, sentence).of(Some(&node.uuid)));
+        }
+        if node.lacks.content {
+            let sentence = "The user's message has no content: Claude Code would fail.";
             problems.push(Problem::error(Code::EnvelopeIncomplete, node.at, sentence).of(Some(&node.uuid)));
         }
     }
@@ -95,25 +103,26 @@ fn branches(nodes: &[Node], live: &Live) -> Option<Problem> {
 }
 
 fn beginning(reading: &Reading, nodes: &[Node]) -> Option<Problem> {
-    let first = nodes.iter().find(|node| matches!(node.kind, NodeKind::Message));
-    match first {
-        Some(node) if node.is_sidechain => Some(
-            Problem::warning(
-                Code::FirstSidechain,
-                node.at,
-                "The first message is a side chain's: the whole file passes for a subagent's and is not offered to resume.",
-            )
-            .of(Some(&node.uuid)),
-        ),
+    let messages = || nodes.iter().filter(|node| matches!(node.kind, NodeKind::Message));
+    match messages().next() {
+        Some(node) if messages().all(|node| node.is_sidechain) => {
+            let sentence = "Every message is a side chain's: Claude Code would not find the conversation.";
+            Some(Problem::error(Code::FirstSidechain, node.at, sentence).of(Some(&node.uuid)))
+        }
+        Some(node) if node.is_sidechain => {
+            let sentence = "The first message is a side chain's: \
+                the whole file passes for a subagent's and is not offered to resume.";
+            Some(Problem::warning(Code::FirstSidechain, node.at, sentence).of(Some(&node.uuid)))
+        }
         Some(_) => None,
-        None => reading.origins.first().map(|at| {
-            Problem::error(Code::NoMessages, *at, "No record is a message: the session would not be found.")
-        }),
+        None => reading
+            .origins
+            .first()
+            .map(|at| Problem::error(Code::NoMessages, *at, "No record is a message: the session would not be found.")),
     }
 }
 
 fn cwd(reading: &Reading) -> Option<Problem> {
-    let is_named = reading.conversation.entries.iter().any(|entry| entry.attribute(attribute::CWD).is_some());
-    let at = reading.origins.first().filter(|_| !is_named)?;
+    let at = reading.origins.first().filter(|_| reading.last_cwd().is_none())?;
     Some(Problem::warning(Code::CwdMissing, *at, "No record names the working directory."))
 }

@@ -19,7 +19,7 @@ use crate::problem::Code;
 use crate::repair::{Edits, Sheet};
 
 /// One round: the first of these that finds something to do. Each makes visible what the next can see.
-pub(crate) fn operate(sheet: &mut Sheet, _: Reuse) -> bool {
+pub(crate) fn operate(sheet: &mut Sheet<'_>, _: Reuse) -> bool {
     let steps: [fn(&Survey<'_>, &mut Plan); 5] =
         [records::superfluous, records::links, records::members, blocks::treat, pairs::complete];
     let mut reader = Reader::new(Detail::Skeleton);
@@ -41,7 +41,7 @@ pub(crate) fn operate(sheet: &mut Sheet, _: Reuse) -> bool {
 
 /// What is known of a transcript before a step.
 struct Survey<'s> {
-    sheet: &'s Sheet,
+    sheet: &'s Sheet<'s>,
     reading: Reading,
     nodes: Vec<Node>,
     live: Live,

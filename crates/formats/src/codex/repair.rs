@@ -19,11 +19,11 @@ use crate::repair::{Edits, INTERRUPTED, Sheet};
 use crate::responses::read_item;
 
 /// One round: the first of these that finds something to do.
-pub(crate) fn operate(sheet: &mut Sheet, reuse: Reuse) -> bool {
+pub(crate) fn operate(sheet: &mut Sheet<'_>, reuse: Reuse) -> bool {
     let mut reader = Box::new(Reader::new(Detail::Skeleton));
     sheet.read(reader.as_mut());
     let survey = Survey { reading: reader.finish(), reuse };
-    let steps: [fn(&Survey, &mut Sheet) -> Edits; 4] = [describe, compactions, items, complete];
+    let steps: [fn(&Survey, &mut Sheet<'_>) -> Edits; 4] = [describe, compactions, items, complete];
     steps.into_iter().any(|step| {
         let edits = step(&survey, sheet);
         let found = !edits.is_empty();
@@ -53,7 +53,7 @@ impl Survey {
 }
 
 /// The line that says whose session it is.
-fn describe(survey: &Survey, sheet: &mut Sheet) -> Edits {
+fn describe(survey: &Survey, sheet: &mut Sheet<'_>) -> Edits {
     let mut edits = Edits::default();
     let known = |key: &str| {
         (0..sheet.len()).find_map(|line| {
@@ -101,7 +101,7 @@ fn completed(line: &str, members: &[(&str, &str)]) -> String {
     spliced(line, payload, &whole)
 }
 
-fn compactions(survey: &Survey, sheet: &mut Sheet) -> Edits {
+fn compactions(survey: &Survey, sheet: &mut Sheet<'_>) -> Edits {
     let mut edits = Edits::default();
     for line in survey.found(Code::CompactionEmpty).collect::<Vec<_>>() {
         sheet.note(Code::CompactionEmpty, line, None, "left out a compaction that has no summary");
@@ -122,7 +122,7 @@ fn is_compaction(line: &str) -> bool {
 }
 
 /// Items that the provider would refuse.
-fn items(survey: &Survey, sheet: &mut Sheet) -> Edits {
+fn items(survey: &Survey, sheet: &mut Sheet<'_>) -> Edits {
     let pairs = Pairs::of(&survey.reading);
     let mut ward = Ward {
         orphans: pairs.orphaned.iter().map(|(_, id)| *id).collect(),
@@ -161,7 +161,7 @@ struct Ward<'r> {
 
 impl Ward<'_> {
     /// A compaction's history with its items treated, if any changed.
-    fn history(&mut self, line: usize, sheet: &mut Sheet, text: &str, raw: &str, items: &[&str]) -> Option<String> {
+    fn history(&mut self, line: usize, sheet: &mut Sheet<'_>, text: &str, raw: &str, items: &[&str]) -> Option<String> {
         let treated: Vec<Option<String>> = items.iter().map(|item| self.note(line, sheet, item)).collect();
         if treated.iter().all(Option::is_none) {
             return None;
@@ -171,7 +171,7 @@ impl Ward<'_> {
     }
 
     /// The item as it must be, empty if it goes, nothing if it may stay; what was done is noted.
-    fn note(&mut self, line: usize, sheet: &mut Sheet, item: &str) -> Option<String> {
+    fn note(&mut self, line: usize, sheet: &mut Sheet<'_>, item: &str) -> Option<String> {
         let (code, what, new) = self.treat(line, item)?;
         sheet.note(code, line, None, what);
         Some(new)
@@ -250,7 +250,7 @@ fn shortened(item: &str) -> String {
 }
 
 /// Calls without an answer get one.
-fn complete(survey: &Survey, sheet: &mut Sheet) -> Edits {
+fn complete(survey: &Survey, sheet: &mut Sheet<'_>) -> Edits {
     let pairs = Pairs::of(&survey.reading);
     let mut places: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     for (at, id, _) in &pairs.unanswered {

@@ -1,5 +1,6 @@
 //! The lines of a transcript, laid out to be worked on: each knows its delta and where it stood.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Change;
@@ -9,15 +10,16 @@ use crate::position::{FormatError, Position};
 use crate::problem::{Code, Problem};
 use crate::reader::ItemReader;
 
-pub(crate) struct Sheet {
-    lines: Vec<Line>,
+pub(crate) struct Sheet<'d> {
+    lines: Vec<Line<'d>>,
     /// For each delta, whether its bytes are no longer what they were.
     touched: Vec<bool>,
     changes: Vec<Change>,
 }
 
-struct Line {
-    text: String,
+struct Line<'d> {
+    /// The line in its delta, as long as nothing changed it.
+    text: Cow<'d, str>,
     delta: usize,
     at: Position,
 }
@@ -57,14 +59,14 @@ impl Edits {
     }
 
     /// The line as it is to be, which may be changed once more.
-    pub(crate) fn text<'a>(&'a self, line: usize, sheet: &'a Sheet) -> &'a str {
+    pub(crate) fn text<'a>(&'a self, line: usize, sheet: &'a Sheet<'_>) -> &'a str {
         self.replaced.get(&line).map_or_else(|| sheet.line(line), String::as_str)
     }
 }
 
-impl Sheet {
+impl<'d> Sheet<'d> {
     /// Lays out what can be read. What cannot is left out, and so is what only a lenient reader tells apart.
-    pub(crate) fn of<D: AsRef<[u8]>>(format: &dyn Format, deltas: &[D]) -> Result<Self, FormatError> {
+    pub(crate) fn of<D: AsRef<[u8]>>(format: &dyn Format, deltas: &'d [D]) -> Result<Self, FormatError> {
         let mut sheet = Self { lines: Vec::new(), touched: vec![false; deltas.len()], changes: Vec::new() };
         let (mut numbers, mut bytes) = (0, 0);
         for (delta, content) in deltas.iter().enumerate() {
@@ -75,9 +77,13 @@ impl Sheet {
                 reason: cause.reason,
             })?;
             let is_last = delta + 1 == deltas.len();
+            let untold = found.damage.count - found.damage.first.len() as u64;
             for place in found.damage.first {
                 let code = if is_last && is_at_end(content, &place) { Code::TornTail } else { Code::DamagedLine };
                 sheet.lay_aside(delta, code, place.at.after(numbers, bytes), &place.sentence);
+            }
+            if untold > 0 {
+                sheet.lay_aside_more(untold);
             }
             for item in found.items {
                 sheet.lay(delta, item, numbers, bytes);
@@ -94,7 +100,14 @@ impl Sheet {
         self.changes.push(Change { code, at, record: None, what: format!("left out what cannot be read. {sentence}") });
     }
 
-    fn lay(&mut self, delta: usize, item: Item<'_>, numbers: u64, bytes: u64) {
+    /// Places that are damaged as the last one is, and not described.
+    fn lay_aside_more(&mut self, places: u64) {
+        if let Some(last) = self.changes.last().cloned() {
+            self.changes.push(Change { what: format!("left out {places} more places that cannot be read"), ..last });
+        }
+    }
+
+    fn lay(&mut self, delta: usize, item: Item<'d>, numbers: u64, bytes: u64) {
         let at = item.at.after(numbers, bytes);
         if self.lines.last().is_some_and(|last| last.at.number() == at.number()) {
             self.touched[delta] = true;
@@ -102,7 +115,7 @@ impl Sheet {
             self.changes.push(Change { code: Code::RecordsJoined, at, record: None, what });
         }
         let text = match item.content {
-            Content::Json(text) => text.into_owned(),
+            Content::Json(text) => text,
             Content::Cbor(_) => return,
         };
         self.lines.push(Line { text, delta, at });
@@ -120,7 +133,7 @@ impl Sheet {
     pub(crate) fn read(&self, reader: &mut dyn ItemReader) {
         for (index, line) in self.lines.iter().enumerate() {
             let at = Position::Line { number: index as u64 + 1, offset: index as u64 };
-            let content = Content::Json(line.text.as_str().into());
+            let content = Content::Json(Cow::Borrowed(&line.text));
             reader.item(&Item { at, range: 0..line.text.len(), content });
         }
     }
@@ -136,7 +149,7 @@ impl Sheet {
         self.lines.reserve(lines.len());
         for (index, line) in lines.into_iter().enumerate() {
             let (delta, at) = (line.delta, line.at);
-            let new = |text| Line { text, delta, at };
+            let new = |text: String| Line { text: text.into(), delta, at };
             let (before, after) = (edits.before.remove(&index), edits.after.remove(&index));
             let replaced = edits.replaced.remove(&index);
             let is_dropped = edits.dropped.contains(&index);

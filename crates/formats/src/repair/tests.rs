@@ -217,6 +217,16 @@ fn records_whose_parent_is_gone_follow_the_record_before() {
 }
 
 #[test]
+fn records_that_name_no_parent_follow_each_other() {
+    let unlinked = |line: String| line.replace("\"parentUuid\":null,", "");
+    let lines = [user("u1<-", "a"), said("a1<-", "m1", "b"), user("u2<-", "c")].map(unlinked);
+    let Outcome { whole, .. } = check(CLAUDE, &lines, &["parent-missing", "parent-missing"]);
+    let parents: Vec<Option<String>> =
+        whole.lines().map(|line| crate::json::Object::parse(line).and_then(|line| line.text("parentUuid"))).collect();
+    assert_eq!(parents, [None, Some("u1".to_owned()), Some("a1".to_owned())]);
+}
+
+#[test]
 fn a_torn_tail_a_hole_and_two_records_on_a_line_are_put_in_order() {
     let joined = user("u1<-", "go") + &said("a1<u1", "m1", "one");
     let hole = "\0\0\0\0".to_owned() + &user("u2<a1", "more");
@@ -283,6 +293,15 @@ fn what_the_loader_needs_is_filled_in() {
     let lines = [user("u1<-", "go"), bare, timeless];
     let Outcome { whole, .. } = check(CLAUDE, &lines, &["envelope-incomplete", "timestamp-missing"]);
     assert!(whole.contains(r#""usage":{"input_tokens":0,"output_tokens":0}"#));
+}
+
+#[test]
+fn a_message_that_says_nothing_goes_and_what_followed_it_is_linked_past_it() {
+    let empty = record("u2<a1", "user", "", r#"{"role":"user","contents":"b"}"#);
+    let lines = [user("u1<-", "a"), said("a1<u1", "m1", "b"), empty, user("u3<u2", "c")];
+    let Outcome { whole, changes } = check(CLAUDE, &lines, &["envelope-incomplete"]);
+    assert_eq!((changes.len(), changes[0].record.as_deref()), (1, Some("u2")));
+    assert_eq!(texts(CLAUDE, &whole), ["a", "b", "c"]);
 }
 
 #[test]

@@ -5,11 +5,13 @@
 //! is not found is known to be absent because the row after it says so, and a listing is complete because each of its
 //! rows, and the one after them, follows from the one before. A last row that sorts after all others ends the chain.
 
-use std::collections::BTreeMap;
-
 use rusqlite::{Connection, params};
 
+use super::fold::Changes;
+use super::queries::Lookup;
 use super::rows;
+use super::table::Table;
+use crate::error::LedgerError;
 
 /// Why an index could not answer. It holds nothing that the log does not, so the remedy is always to rebuild it.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub struct Damaged(pub String);
 pub enum IndexError {
     Damaged(Damaged),
     Sqlite(rusqlite::Error),
+    /// What another engine could not read its rows for.
+    Engine(Box<LedgerError>),
 }
 
 impl From<rusqlite::Error> for IndexError {
@@ -68,8 +72,8 @@ struct Row {
 /// Sorts after every key.
 const END_KEY: &[u8] = &[0xff];
 
-impl Rows<'_> {
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+impl Lookup for Rows<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.at_or_after(key)? {
             Some(row) if row.key == key => Ok(Some(row.payload)),
             after => {
@@ -78,9 +82,10 @@ impl Rows<'_> {
             }
         }
     }
+}
 
-    /// Rows with `from <= key < to`, in order, until `visit` says to stop.
-    pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+impl Table for Rows<'_> {
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         let mut link = self.link_before(from)?;
         let mut statement = self.0.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k")?;
         let mut found = statement.query([from])?;
@@ -97,8 +102,7 @@ impl Rows<'_> {
         check_link(link, None)
     }
 
-    /// As [`Rows::scan`], last first.
-    pub fn scan_back(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+    fn scan_back(&self, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         let Some(Row { mut link, .. }) = self.at_or_after(to)? else {
             return check_link(self.link_before(to)?, None);
         };
@@ -116,9 +120,11 @@ impl Rows<'_> {
         }
         if link == rows::link(&[]) { Ok(()) } else { damaged("the first row is missing") }
     }
+}
 
+impl Rows<'_> {
     /// Writes changes, `None` being a row that goes, and that the index now stands at record `n`.
-    pub fn write(&self, mut changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>, n: u64) -> Result<()> {
+    pub fn write(&self, mut changes: Changes, n: u64) -> Result<()> {
         changes.insert(APPLIED_KEY.to_vec(), Some(rows::encode_number(n)));
         let mut next = None;
         for (key, change) in changes {

@@ -8,20 +8,23 @@ use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, StreamKind};
 
 use super::commits;
-use super::db::{self, Rows, damaged};
+use super::db::{self, damaged};
 use super::queries::Lookup;
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
 use super::words;
 use crate::record::{FrameRecord, Record, SegmentRecord};
 
+/// Rows to write by key, `None` being one that goes.
+pub type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// The index with changes on top that are not written yet.
 pub struct View<'c> {
-    below: Rows<'c>,
-    changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    below: &'c dyn Lookup,
+    changes: Changes,
 }
 
 impl<'c> View<'c> {
-    pub fn new(below: Rows<'c>) -> Self {
+    pub fn new(below: &'c dyn Lookup) -> Self {
         Self { below, changes: BTreeMap::new() }
     }
 
@@ -41,9 +44,14 @@ impl<'c> View<'c> {
         Ok(())
     }
 
-    /// Writes the changes, and that the index now stands at record `n`.
-    pub fn write(self, n: u64) -> db::Result<()> {
-        self.below.write(self.changes, n)
+    /// Takes over changes that were made on top of these.
+    pub fn absorb(&mut self, changes: Changes) {
+        self.changes.extend(changes);
+    }
+
+    /// What has to be written.
+    pub fn into_changes(self) -> Changes {
+        self.changes
     }
 }
 
@@ -111,10 +119,11 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
             _ => fold_mark(view, row.number, mark)?,
         }
     }
-    if frame.stream.kind == StreamKind::Context {
-        commits::fold_context(view, n, row.number, &raw, commit.as_deref())?;
+    match frame.stream.kind {
+        StreamKind::Context => commits::fold_context(view, n, row.number, &raw, commit.as_deref()),
+        StreamKind::Branch => commits::fold_kept(view, n, row.number, &raw, commit.as_deref()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A message has a number in its thread, and is found by its words.
@@ -172,8 +181,9 @@ fn drop_artifact(view: &mut View<'_>, id: &ArtifactId) -> db::Result<()> {
     let key = rows::artifact_key(id);
     let Some(row) = view.artifact(id)? else { return Ok(()) };
     let mut totals = view.totals()?;
-    totals.artifacts -= 1;
-    totals.artifact_bytes -= row.len;
+    let left = totals.artifacts.checked_sub(1).zip(totals.artifact_bytes.checked_sub(row.len));
+    let Some((artifacts, artifact_bytes)) = left else { return damaged("the totals count less than there is") };
+    (totals.artifacts, totals.artifact_bytes) = (artifacts, artifact_bytes);
     view.put(rows::totals_key(), totals.encode());
     view.delete(key);
     Ok(())

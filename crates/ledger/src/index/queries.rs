@@ -4,13 +4,14 @@ use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 
 use super::commits;
-use super::db::{Result, Rows, damaged};
+use super::db::{Result, damaged};
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
+use super::table::Table;
 use crate::Walk;
 
 /// An index at one moment, with names for what can be asked of it.
 #[derive(Clone, Copy)]
-pub struct Index<'c>(pub Rows<'c>);
+pub struct Index<'c>(pub &'c dyn Table);
 
 /// The order in which streams are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,10 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::Records;
 use super::log::BUSY_WAIT;
-use super::writer::unreadable;
 use crate::error::LedgerError;
-use crate::index::{IndexError, Rows, SCHEMA, View, fold};
+use crate::index::{INDEX_FORMAT, IndexError, Rows, SCHEMA, View, fold, unreadable};
 use crate::private;
 
-/// The version of the index's rows. Another one is thrown away and built anew.
-pub(crate) const INDEX_FORMAT: u32 = 6;
 /// Records folded in one transaction: enough to be quick, few enough to stay small in memory.
 const RECORDS_PER_TRANSACTION: u64 = 5_000;
 
@@ -128,9 +125,9 @@ fn step(index: &mut Connection, records: Records<'_>, last: u64) -> Result<u64, 
         return if applied > now { Err(log_is_short(now, applied)) } else { Ok(applied) };
     }
     let to = last.min(applied + RECORDS_PER_TRANSACTION);
-    let mut view = View::new(rows);
+    let mut view = View::new(&rows);
     records.each(applied + 1, to, &mut |n, record| fold(&mut view, n, record).map_err(unreadable).map(|()| true))?;
-    view.write(to).map_err(unreadable)?;
+    rows.write(view.into_changes(), to).map_err(unreadable)?;
     transaction.commit().map_err(sqlite)?;
     Ok(to)
 }

@@ -3,14 +3,11 @@
 mod backup;
 mod catch_up;
 mod checkpoint;
-mod commits;
-mod group;
 mod log;
 mod migrate;
 mod parts;
 mod seal;
 mod sweep;
-mod timeline;
 mod verify;
 mod writer;
 
@@ -23,14 +20,16 @@ use std::thread::JoinHandle;
 use enjamb_core::chain::Stop;
 use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
+use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 use rusqlite::Connection;
 
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
-use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, StreamRow, Totals};
+use crate::group::{Group, Party};
+use crate::index::{Index, IndexError, Lookup, Place, Rows, StreamOrder, Totals, unreadable};
+use crate::look::{self, ByNumber, Look, Trouble, told};
 use crate::private;
-use crate::record::{FrameRecord, Record, STATION};
+use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
     ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
@@ -38,7 +37,6 @@ use crate::{
 };
 pub use backup::Backup;
 use checkpoint::Checkpoints;
-use group::{Group, Party};
 use log::Log;
 pub use log::SealedRange;
 pub use seal::Sealed;
@@ -80,7 +78,7 @@ struct Reader {
 impl Reader {
     /// The number of the last record. A log that ends before what the index has seen of it is damaged.
     fn last(&self) -> Result<u64> {
-        let seen = Rows(&self.index).applied().map_err(writer::unreadable)?;
+        let seen = Rows(&self.index).applied().map_err(unreadable)?;
         match Log(&self.log).last()? {
             last if last < seen => Err(catch_up::log_is_short(last, seen)),
             last => Ok(last),
@@ -93,30 +91,6 @@ impl Reader {
 pub(crate) struct Records<'c> {
     pub(crate) log: Log<'c>,
     pub(crate) segments: &'c Segments,
-}
-
-/// One consistent look at the store.
-struct Look<'c> {
-    index: Index<'c>,
-    records: Records<'c>,
-}
-
-/// Why a look failed: the index wants rebuilding, or the store itself has something to say.
-enum Trouble {
-    Index(IndexError),
-    Store(LedgerError),
-}
-
-impl From<IndexError> for Trouble {
-    fn from(error: IndexError) -> Self {
-        Self::Index(error)
-    }
-}
-
-impl From<LedgerError> for Trouble {
-    fn from(error: LedgerError) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl Records<'_> {
@@ -152,12 +126,21 @@ impl Records<'_> {
         }
         Ok(())
     }
+}
 
-    fn frame(&self, n: u64, stream: &StreamId, seq: u64) -> Result<FrameRecord> {
-        match self.record(n)? {
-            Record::Frame(frame) if frame.stream == *stream && frame.seq == seq => Ok(frame),
-            _ => Err(LedgerError::corrupt(format!("record {n}"), format!("it is not frame {seq} of {stream}"))),
-        }
+impl ByNumber for Records<'_> {
+    fn record(&self, n: u64) -> Result<Record> {
+        Records::record(self, n)
+    }
+
+    fn records(&self, numbers: &[u64]) -> Result<Vec<Record>> {
+        // The log is locked once for all of them.
+        let _held = self.log.held()?;
+        numbers.iter().map(|n| self.record(*n)).collect()
+    }
+
+    fn is_sealed(&self, n: u64) -> Result<bool> {
+        Ok(self.log.sealed_range(n)?.is_some())
     }
 }
 
@@ -382,15 +365,8 @@ fn ask_in_transaction<T>(
     ask: &impl Fn(&Look<'_>) -> std::result::Result<T, Trouble>,
 ) -> std::result::Result<T, Trouble> {
     let transaction = reader.index.unchecked_transaction().map_err(IndexError::from)?;
-    let look = Look { index: Index(Rows(&transaction)), records: Records { log: Log(&reader.log), segments } };
-    ask(&look)
-}
-
-fn told(trouble: Trouble) -> LedgerError {
-    match trouble {
-        Trouble::Index(error) => writer::unreadable(error),
-        Trouble::Store(error) => error,
-    }
+    let (rows, records) = (Rows(&transaction), Records { log: Log(&reader.log), segments });
+    ask(&Look { index: Index(&rows), records: &records })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -480,31 +456,18 @@ impl Ledger for SqliteLedger {
     }
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
-        self.look(|look| Ok(look.index.stream(stream)?.map(|row| summary(stream.clone(), &row))))
+        self.look(|look| Ok(look.index.stream(stream)?.map(|row| look::summary(stream.clone(), &row))))
     }
 
     fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
         self.look(|look| {
             let rows = look.index.streams(kind, order, limit)?;
-            Ok(rows.into_iter().map(|(stream, row)| summary(stream, &row)).collect())
+            Ok(rows.into_iter().map(|(stream, row)| look::summary(stream, &row)).collect())
         })
     }
 
     fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
-        self.look(|look| {
-            let Some(row) = look.index.stream(stream)? else { return Ok(Vec::new()) };
-            let mut chain = chain_before(look, &row, stream, from_seq)?;
-            let numbers = look.index.frames(&row, from_seq, limit)?;
-            // The log is locked once for the page, not for each of its frames.
-            let _held = look.records.log.held()?;
-            let mut frames = Vec::with_capacity(numbers.len());
-            for (n, seq) in numbers.into_iter().zip(from_seq..) {
-                let frame = look.records.frame(n, stream, seq)?;
-                chain = following(&frame, n, &chain)?;
-                frames.push(StoredFrame { seq, chain, json: frame.json });
-            }
-            Ok(frames)
-        })
+        self.look(|look| look.frames(stream, from_seq, limit))
     }
 
     fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
@@ -523,11 +486,11 @@ impl Ledger for SqliteLedger {
         let range = clip(id, row.len, range)?;
         match row.place {
             Place::Record => {
-                let bytes = self.look(|look| Ok(inline_bytes(look, id, &row)?))?;
+                let bytes = self.look(|look| look.inline_bytes(id, &row))?;
                 sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
             }
             Place::Segment => {
-                let segment = self.look(|look| Ok(segment_of(look, id, &row)?))?;
+                let segment = self.look(|look| look.segment_of(id, &row))?;
                 self.segments.artifact(&segment, id, range, sink)
             }
         }
@@ -565,7 +528,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
-        self.stored_commit(id)
+        self.look(|look| look.commit(id))
     }
 
     fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
@@ -573,11 +536,11 @@ impl Ledger for SqliteLedger {
     }
 
     fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
-        self.walk_chain(tip, stop, limit)
+        self.look(|look| look.walk(tip, stop, limit))
     }
 
     fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
-        self.chain_parts(tip, stop, limit)
+        self.look(|look| look.parts(tip, stop, limit))
     }
 
     fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
@@ -585,19 +548,19 @@ impl Ledger for SqliteLedger {
     }
 
     fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
-        self.child_commits(id)
+        self.look(|look| look.children(id))
     }
 
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
-        self.last_commit_at(principal, at)
+        self.look(|look| look.commit_at(principal, at))
     }
 
     fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
-        self.latest_commits(span, limit)
+        self.look(|look| look.timeline(span, limit))
     }
 
     fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
-        self.unsummarised_commits(after, limit)
+        self.look(|look| look.unsummarised(after, limit))
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
@@ -615,60 +578,5 @@ impl Ledger for SqliteLedger {
         let (reader, last) = self.reader_and_last()?;
         self.give_back(reader);
         Ok(last)
-    }
-}
-
-fn summary(stream: StreamId, row: &StreamRow) -> StreamSummary {
-    StreamSummary {
-        stream,
-        next_seq: row.next_seq,
-        chain: row.chain,
-        first_ms: row.first_ms,
-        last_ms: row.last_ms,
-        bytes: row.bytes,
-        messages: row.messages,
-    }
-}
-
-/// The chain value that frame `seq` must follow. Sealed frames are walked from the last one that has its own.
-fn chain_before(look: &Look<'_>, row: &StreamRow, stream: &StreamId, seq: u64) -> std::result::Result<Digest, Trouble> {
-    if seq == 0 || seq > row.next_seq {
-        return Ok(Digest::ZERO);
-    }
-    let frame_at = |seq| {
-        let n = look.index.frames(row, seq, 1)?[0];
-        Ok::<_, Trouble>((n, look.records.frame(n, stream, seq)?))
-    };
-    let (_, before) = frame_at(seq - 1)?;
-    if let Some(chain) = before.chain {
-        return Ok(chain);
-    }
-    let first = (seq - 1) / STATION * STATION;
-    let mut chain = if first == 0 { Digest::ZERO } else { frame_at(first - 1)?.1.recorded_chain()? };
-    for seq in first..seq {
-        let (n, frame) = frame_at(seq)?;
-        chain = following(&frame, n, &chain)?;
-    }
-    Ok(chain)
-}
-
-fn following(frame: &FrameRecord, n: u64, previous: &Digest) -> Result<Digest> {
-    let subject = || format!("frame {} of {} (record {n})", frame.seq, frame.stream);
-    let unlike = || LedgerError::corrupt(subject(), "its digest does not follow from the frame before");
-    frame.following(previous).ok_or_else(unlike)
-}
-
-fn inline_bytes(look: &Look<'_>, id: &ArtifactId, row: &ArtifactRow) -> Result<Vec<u8>> {
-    match look.records.record(row.n)? {
-        // Decoding derives the id from the bytes, so equal ids are the digest check.
-        Record::Bytes { id: found, bytes } if found == *id => Ok(bytes),
-        _ => Err(LedgerError::corrupt(id.to_string(), format!("record {} does not hold its bytes", row.n))),
-    }
-}
-
-fn segment_of(look: &Look<'_>, id: &ArtifactId, row: &ArtifactRow) -> Result<Digest> {
-    match look.records.record(row.n)? {
-        Record::Segment(segment) => Ok(segment.segment),
-        _ => Err(LedgerError::corrupt(id.to_string(), format!("record {} names no segment", row.n))),
     }
 }

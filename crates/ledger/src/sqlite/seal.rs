@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use super::log::{self, Log, SealedRange};
 use super::{Records, SqliteLedger};
 use crate::error::LedgerError;
-use crate::index::{Index, Lookup, Rows};
+use crate::index::{Index, Lookup, Rows, unreadable};
 use crate::record::Record;
 use crate::segment::{Blocks, ChunkAt, SegmentOptions, SegmentSummary, SegmentWriter};
 use crate::segments::Lease;
@@ -100,7 +100,7 @@ impl SqliteLedger {
         let items = lay_out(records, first, last)?;
         let known = self.known_chunks(records)?;
         let mut new = self.segments.create()?;
-        let written = write(&mut new, &items, records, Index(Rows(&index)), known, progress);
+        let written = write(&mut new, &items, records, Index(&Rows(&index)), known, progress);
         let summary = match written {
             Ok(summary) => summary,
             Err(error) => {
@@ -109,7 +109,7 @@ impl SqliteLedger {
             }
         };
         self.segments.publish(new, &summary.digest)?;
-        self.compare(records, Index(Rows(&index)), &items, &summary.digest)?;
+        self.compare(records, Index(&Rows(&index)), &items, &summary.digest)?;
         switch(&mut log, first, last, &summary)?;
         Ok(summary)
     }
@@ -260,7 +260,7 @@ fn body_to_seal(records: Records<'_>, index: Index<'_>, n: u64) -> Result<Vec<u8
         Record::Frame(_) | Record::Dropped { .. } => return Ok(record.seal(n)),
     };
     for id in ids {
-        let row = index.artifact(&id).map_err(super::writer::unreadable)?;
+        let row = index.artifact(&id).map_err(unreadable)?;
         if row.is_some_and(|row| row.n == n) {
             return Ok(record.seal(n));
         }

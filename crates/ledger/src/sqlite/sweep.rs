@@ -93,7 +93,7 @@ impl SqliteLedger {
     pub fn place(&self, id: &ArtifactId) -> Result<Option<ArtifactPlace>> {
         self.look(|look| {
             let Some(row) = look.index.artifact(id)? else { return Ok(None) };
-            let sealed = look.records.log.sealed_range(row.n)?.is_some();
+            let sealed = look.records.is_sealed(row.n)?;
             let large = row.place == Place::Segment;
             Ok(Some(ArtifactPlace { id: *id, n: row.n, len: row.len, sealed, large }))
         })

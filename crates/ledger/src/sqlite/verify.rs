@@ -8,10 +8,9 @@ use enjamb_core::frame::RawFrame;
 use rusqlite::Connection;
 
 use super::log::{self, Log};
-use super::writer::{Stored, unreadable};
 use super::{Records, SqliteLedger, catch_up};
 use crate::error::LedgerError;
-use crate::index::{Index, Rows, SCHEMA, View, fold};
+use crate::index::{Index, Rows, SCHEMA, Stored, View, fold, unreadable};
 use crate::plan::{Facts, admit};
 use crate::record::{FrameRecord, Record};
 use crate::{Progress, Result};
@@ -91,7 +90,7 @@ impl SqliteLedger {
     fn check_segments_quickly(&self, checked: &mut Checked, records: Records<'_>) -> Result<()> {
         let mut index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
         catch_up::run(&mut index, records)?;
-        for digest in self.named_segments(records, Index(Rows(&index)))? {
+        for digest in self.named_segments(records, Index(&Rows(&index)))? {
             checked.segments += 1;
             if let Err(error) = self.segments.segment(&digest) {
                 checked.find_error(format!("segment {digest}"), &error.into());
@@ -111,7 +110,7 @@ impl SqliteLedger {
         let sealed = records.log.sealed()?.iter().map(|range| range.segment).collect();
         let mut segments =
             self.check_segments(&sealed, || check_records(&mut checked, records, &rebuilt, last, progress))?;
-        let mut named = self.named_segments(records, Index(Rows(&rebuilt)))?;
+        let mut named = self.named_segments(records, Index(&Rows(&rebuilt)))?;
         named.retain(|digest| !sealed.contains(digest));
         segments.extend(self.check_segments(&named, || Ok(()))?);
         checked.add(segments);
@@ -217,7 +216,8 @@ fn check_records(
     let mut first = 1;
     while first <= last {
         let to = last.min(first + RECORDS_PER_WRITE - 1);
-        let mut view = View::new(Rows(rebuilt));
+        let rows = Rows(rebuilt);
+        let mut view = View::new(&rows);
         for n in first..=to {
             match records.record(n) {
                 Ok(record) => {
@@ -229,7 +229,7 @@ fn check_records(
         }
         let write = |error: rusqlite::Error| LedgerError::sqlite("writing a scratch index", &error);
         rebuilt.execute_batch("BEGIN").map_err(write)?;
-        view.write(to).map_err(unreadable)?;
+        rows.write(view.into_changes(), to).map_err(unreadable)?;
         rebuilt.execute_batch("COMMIT").map_err(write)?;
         progress(to, last);
         first = to + 1;

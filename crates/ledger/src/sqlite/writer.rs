@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, StreamId};
 use rusqlite::Connection;
 
-use super::group::Party;
 use super::log::{self, Log};
 use super::{Records, catch_up};
 use crate::batch::Appended;
 use crate::error::LedgerError;
-use crate::index::{Index, IndexError, KeyRow, Lookup, Rows};
-use crate::plan::{Facts, Head, Layered, Recent, plan};
+use crate::group::Party;
+use crate::index::{Index, Rows, Stored, unreadable};
+use crate::plan::{Layered, Recent, plan};
 use crate::record::Record;
 use crate::segments::Segments;
 
@@ -111,9 +109,10 @@ impl Writer {
         room.written = 0;
         let look = index.unchecked_transaction().map_err(|error| unreadable(error.into()))?;
         let mut staged = Staged { answers: Vec::with_capacity(party.tickets().len()), last_n: self.known_n };
+        let rows = Rows(&look);
         while let Some(ticket) = party.next() {
             let Some(batch) = ticket.take_batch() else { continue };
-            let index = Index(Rows(&look));
+            let index = Index(&rows);
             let below = Stored(&index);
             let facts = Layered { newer: recent, older: &below };
             match plan(batch, &mut room.batch, &facts) {
@@ -226,34 +225,5 @@ pub(super) fn copy_of(error: &LedgerError) -> LedgerError {
         LedgerError::Corrupt { what, detail } => LedgerError::corrupt(what.clone(), detail.clone()),
         LedgerError::Poisoned => LedgerError::Poisoned,
         other => LedgerError::Disk { doing: "writing", detail: other.to_string(), outcome: other.outcome() },
-    }
-}
-
-/// Rows of the index as facts.
-pub(super) struct Stored<'a, L>(pub(super) &'a L);
-
-impl<L: Lookup> Facts for Stored<'_, L> {
-    fn head(&self, stream: &StreamId) -> Result<Option<Head>, LedgerError> {
-        let row = self.0.stream(stream).map_err(unreadable)?;
-        Ok(row.map(|row| Head { next_seq: row.next_seq, chain: row.chain }))
-    }
-
-    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>, LedgerError> {
-        self.0.mark(scope, key).map_err(unreadable)
-    }
-
-    fn key(&self, stream: &StreamId, key: &str) -> Result<Option<KeyRow>, LedgerError> {
-        self.0.key(stream, key).map_err(unreadable)
-    }
-
-    fn has_artifact(&self, id: &ArtifactId) -> Result<bool, LedgerError> {
-        Ok(self.0.artifact(id).map_err(unreadable)?.is_some())
-    }
-}
-
-pub(super) fn unreadable(error: IndexError) -> LedgerError {
-    match error {
-        IndexError::Damaged(damaged) => LedgerError::corrupt("the index", damaged.0),
-        IndexError::Sqlite(error) => LedgerError::sqlite("reading the index", &error),
     }
 }

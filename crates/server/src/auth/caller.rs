@@ -41,7 +41,13 @@ impl Caller {
     }
 
     pub fn may(&self, wanted: Scope) -> bool {
-        wanted == Scope::Open || self.scopes.contains(&Scope::Admin) || self.scopes.contains(&wanted)
+        match wanted {
+            Scope::Open => true,
+            Scope::Owner => self.is_owner(),
+            Scope::Read | Scope::Append | Scope::Admin => {
+                self.scopes.contains(&Scope::Admin) || self.scopes.contains(&wanted)
+            }
+        }
     }
 
     pub fn is_owner(&self) -> bool {
@@ -98,5 +104,7 @@ mod tests {
         assert!(!with(&[Scope::Read]).may(Scope::Append));
         assert!(!with(&[Scope::Read, Scope::Append]).may(Scope::Admin));
         assert!(with(&[]).may(Scope::Open) && !with(&[]).may(Scope::Read));
+        assert!(!with(&[Scope::Admin, Scope::Owner]).may(Scope::Owner), "no token runs programs");
+        assert!(Caller::owner(Via::Socket).may(Scope::Owner) && Caller::owner(Via::Owner).may(Scope::Owner));
     }
 }

@@ -10,12 +10,17 @@ mod cursors;
 mod meta;
 mod packs;
 mod refs;
+mod runs;
 mod seed;
+mod seed_tasks;
 mod sources;
 mod streams;
 mod summaries;
+mod sync;
+mod tasks;
 mod threads;
 mod tickets;
+mod workspaces;
 
 use std::sync::LazyLock;
 
@@ -42,12 +47,17 @@ pub fn routes() -> Vec<Route> {
         current::routes(),
         refs::routes(),
         threads::routes(),
+        runs::routes(),
+        tasks::routes(),
+        workspaces::routes(),
         compactions::routes(),
         cursors::routes(),
         bundles::routes(),
         packs::routes(),
         care::routes(),
+        sync::routes(),
         seed::routes(),
+        seed_tasks::routes(),
     ]
     .concat()
 }

@@ -1,7 +1,7 @@
 //! The thread routes of the seed project, answered as its own server answers them: its clients work unchanged.
 //!
-//! Its sessions and tasks run models and tools; this server runs neither, so those routes are not here. A posted message
-//! says that a run starts, and whoever runs it appends to its session.
+//! Its sessions, which belong to no thread, are not here; its tasks are in `seed_tasks`. A posted message says that a run
+//! starts, and whoever runs it appends to its session.
 
 use enjamb_core::frame::{ContinuityBody, Json, RawFrame};
 use enjamb_core::{ArtifactId, Body, StreamId};

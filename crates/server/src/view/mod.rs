@@ -5,18 +5,26 @@ mod compaction;
 mod compile;
 mod context;
 mod pack;
+mod run;
 mod source;
 mod stream;
+mod sync;
+mod task;
 mod thread;
+mod workspace;
 
 pub use care::*;
 pub use compaction::*;
 pub use compile::*;
 pub use context::*;
 pub use pack::*;
+pub use run::*;
 pub use source::*;
 pub use stream::*;
+pub use sync::*;
+pub use task::*;
 pub use thread::*;
+pub use workspace::*;
 
 use enjamb_core::{Json, Timestamp};
 use serde_json::Value;

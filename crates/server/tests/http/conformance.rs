@@ -112,6 +112,9 @@ const DEPENDS: &[&str] =
 /// A digest, or a random id.
 fn is_id(word: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if word.strip_prefix("workspace-").is_some_and(hex) {
+        return true;
+    }
     let digest = word.strip_prefix("ctx-").or_else(|| word.strip_prefix("art-")).unwrap_or(word);
     matches!(digest.len(), 32 | 64) && hex(digest) || word.len() == 36 && word.split('-').count() == 5
 }
@@ -128,6 +131,8 @@ fn suite(run: &mut Run) {
     let thread = threads(run);
     compactions(run, &thread);
     bundles_and_packs(run, &thread, &tip);
+    tasks_and_runs(run, &thread);
+    workspaces(run);
     for (operation, params) in [
         ("status", json!({})),
         ("doctor", json!({})),
@@ -312,6 +317,68 @@ fn bundles_and_packs(run: &mut Run, thread: &str, tip: &str) {
     run.call("pack_record", json!({"pack": hash}));
     run.bytes("packed", json!({"pack": hash, "format": "md"}));
     run.send("unpack", json!({}), "application/octet-stream", b"nonsense");
+}
+
+/// A task that somebody else ran, and told of.
+fn tasks_and_runs(run: &mut Run, thread: &str) {
+    let task = "5d1c90ab-7a41-4b1e-9f53-2d1f6a0c9e10";
+    let log = run.send("put", json!({}), "application/octet-stream", b"what it said")["id"].clone();
+    let hex = id(&log).trim_start_matches("art-").to_owned();
+    let logs = json!({"logs": {"stdout": {"id": hex, "bytes_total": 12, "bytes_stored": 12}}});
+    let lines = [
+        json!({"type": "tool_task_spawned", "task_id": task, "tool_name": "exec", "args": {"argv": ["echo", "x"]}, "execution_mode": "pipes"}),
+        json!({"type": "tool_task_status", "task_id": task, "status": "running"}),
+        json!({"type": "tool_task_status", "task_id": task, "status": "exited", "exit_code": 3, "artifacts": logs}),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    run.send("append", json!({"kind": "task", "id": task}), "application/x-ndjson", lines.as_bytes());
+    let one = json!({"task": &task[..8]});
+    run.call("tasks", json!({}));
+    run.call("task", one.clone());
+    run.call("task", json!({"task": "nobody"}));
+    run.bytes("task_output", json!({"task": task, "offset": 5, "length": 2}));
+    run.bytes("task_output", json!({"task": task, "stream": "pty"}));
+    for (operation, params) in [
+        ("run_task", json!({"shell": "exit"})),
+        ("run_task", json!({})),
+        ("cancel_task", one),
+        ("write_task", json!({"task": task, "chunk_b64": "not base64"})),
+        ("resize_task", json!({"task": task, "rows": 0, "cols": 1})),
+        ("signal_task", json!({"task": task, "signal": "HUH"})),
+        ("start_run", json!({"thread": thread, "content": "why?"})),
+        ("run", json!({"thread": thread, "run": "nobody"})),
+        ("cancel_run", json!({"thread": thread, "run": "nobody"})),
+    ] {
+        run.call(operation, params);
+    }
+}
+
+fn workspaces(run: &mut Run) {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, file) = (dir.path().join("w"), dir.path().join("w/a.txt"));
+    std::fs::create_dir(&root).unwrap();
+    let keep = |run: &mut Run, words: &str| {
+        std::fs::write(&file, words).unwrap();
+        let made = run.operations.call::<Value>("checkpoint_workspace", json!({"root": root, "label": words})).unwrap();
+        run.done.insert("checkpoint_workspace".into());
+        id(&made["checkpoint"])
+    };
+    let (one, two) = (keep(run, "one"), keep(run, "two"));
+    std::fs::write(&file, "three").unwrap();
+    run.call("checkpoint_workspace", json!({"root": "/nowhere/at/all"}));
+    run.call("workspace_diff", json!({"checkpoint": one, "to": two}));
+    run.call("workspace_diff", json!({"checkpoint": one, "to": "ffffffff"}));
+    run.call("workspace_changes", json!({"checkpoint": two}));
+    run.call("rewind_workspace", json!({"root": root, "checkpoint": one, "dry_run": true}));
+    run.call("rewind_workspace", json!({"root": root}));
+    let rewound = run.operations.call::<Value>("rewind_workspace", json!({"root": root, "checkpoint": one})).unwrap();
+    assert_eq!((std::fs::read_to_string(&file).unwrap(), &rewound["dry_run"]), ("one".to_owned(), &json!(false)));
+    let listed = run.operations.call::<Value>("workspace_checkpoints", json!({"limit": 2})).unwrap();
+    assert_eq!(listed["checkpoints"].as_array().map(Vec::len), Some(2), "{listed}");
+    run.call("workspace_checkpoints", json!({"root": "/elsewhere"}));
+    run.call("workspace_checkpoint", json!({"checkpoint": "ffffffff"}));
+    let shown = run.operations.call::<Value>("workspace_checkpoint", json!({"checkpoint": two})).unwrap();
+    assert_eq!(shown["label"], "two");
 }
 
 #[test]

@@ -149,6 +149,10 @@ impl Drive<'_, '_> {
     fn ask(&mut self, context: &Context, prepared: &Prepared) -> Result<Came> {
         let index = self.spent.requests;
         self.spent.requests += 1;
+        if index > 0 {
+            // The journal is read back from the last request on: all before it is on disk.
+            self.recorder.flush();
+        }
         self.tell_request(index, self.kind(context), &prepared.body);
         self.journal.request(index, self.means.provider.dialect())?;
         let asked = Asked::send(self.means.provider, prepared.body.clone())?;

@@ -17,6 +17,7 @@ mod recover;
 mod scrub;
 mod session;
 mod tools;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use ending::{EndReason, Ending};
 pub use options::{Prices, Provider, ProviderOptions};
 pub use recover::EndedRun;
 pub use tools::{CommandTool, Denial, Effect, McpServer, ToolLimits, Toolbox};
+pub use view::RunView;
 
 use self::drive::Drive;
 use self::journal::Journal;
@@ -124,10 +126,10 @@ impl Store {
         };
         if posted.replayed {
             journal.remove();
-            return self.turn_again(posted);
+            return self.turn_again(thread, posted);
         }
-        watch(TurnEvent::Began { message: &posted.message, run: &run });
         let session = Session::begin(self, thread, posted, &turn.content, means.by)?;
+        watch(TurnEvent::Began { message: &session.message.id, run: &run });
         let (spent, ending) = self.driven(&session, turn, means, &mut journal, watch)?;
         let turned = session.end(Some(means.provider), spent, ending)?;
         journal.remove();

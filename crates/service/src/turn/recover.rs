@@ -10,7 +10,7 @@ use enjamb_ledger::{Batch, Ledger};
 
 use super::journal::{Orphan, Received, orphans};
 use super::session::{Session, Spent};
-use super::{EndReason, Ending, Turned};
+use super::{EndReason, Ending, RunView, Turned};
 use crate::timeline::MessageAt;
 use crate::{Actor, Posted, Result, Store};
 
@@ -32,6 +32,8 @@ struct Found {
     /// The last request that was told of, and the frames of its answer.
     request: Option<(u64, usize)>,
     open_tools: BTreeSet<String>,
+    /// The last checkpoint of the workspace.
+    checkpoint: Option<String>,
 }
 
 impl Store {
@@ -63,7 +65,7 @@ impl Store {
         let session = Session { store: self, thread: thread.clone(), stream, run: run.to_owned(), message, by };
         let rescued = session.rescue(orphan.journaled.requests.last())?;
         let found = session.found()?;
-        let spent = Spent { text: found.text, ..Spent::default() };
+        let spent = Spent { text: found.text, workspace: found.checkpoint, ..Spent::default() };
         let ending = Ending::new(EndReason::Interrupted, "the process that ran it is gone");
         match found.is_over {
             false => drop(session.end(None, spent, ending)?),
@@ -73,24 +75,13 @@ impl Store {
     }
 
     /// What came of a post that was made before.
-    pub(super) fn turn_again(&self, posted: Posted) -> Result<Turned> {
-        let run = posted.run.unwrap_or_default();
-        let stream = StreamId::new(StreamKind::Session, &run)?;
-        let (mut text, mut reason) = (String::new(), None);
-        self.replay(&stream, 0..u64::MAX, &mut |frame| {
-            match frame.body {
-                Body::Session(SessionBody::OutputTextDelta(piece)) => text.push_str(&piece.delta),
-                Body::Session(SessionBody::SessionEnded(ended)) => reason = Some(ended.reason),
-                _ => {}
-            }
-            Ok(())
-        })?;
+    pub(super) fn turn_again(&self, thread: &StreamId, posted: Posted) -> Result<Turned> {
+        let RunView { run, message, text, reason, usage, cost, requests, tool_calls, commit, .. } =
+            self.run_view(thread, &posted.run.unwrap_or_default())?;
         let known = |word: &str| EndReason::ALL.iter().copied().find(|reason| reason.as_str() == word);
         let reason = reason.as_deref().and_then(known).unwrap_or(EndReason::Interrupted);
         let ending = Ending::new(reason, "as the first time");
-        let (usage, cost, commit) = (Default::default(), None, None);
-        let message = posted.message;
-        Ok(Turned { message, run, text, ending, usage, cost, requests: 0, tool_calls: 0, commit, replayed: true })
+        Ok(Turned { message, run, text, ending, usage, cost, requests, tool_calls, commit, replayed: true })
     }
 }
 
@@ -151,6 +142,7 @@ impl Found {
                 self.text.push_str(&piece.delta);
                 self.count();
             }
+            SessionBody::CheckpointCreated(made) => self.checkpoint = Some(made.checkpoint_id),
             SessionBody::ToolStarted(tool) => drop(self.open_tools.insert(tool.tool_id)),
             SessionBody::ToolEnded(tool) => drop(self.open_tools.remove(&tool.tool_id)),
             SessionBody::ToolFailed(tool) => drop(self.open_tools.remove(&tool.tool_id)),

@@ -13,6 +13,9 @@ use super::{Ending, Provider, Turned};
 use crate::timeline::MessageAt;
 use crate::{Actor, Posted, Result, Store};
 
+/// What the event is called that says what a run took.
+pub(super) const USAGE: &str = "enjamb.usage";
+
 pub(super) struct Session<'s> {
     pub store: &'s Store,
     pub thread: StreamId,
@@ -36,6 +39,8 @@ pub(super) struct Spent {
     pub response_id: Option<String>,
     /// How far the context goes.
     pub from_seq: Option<u64>,
+    /// The checkpoint of the workspace as its tools left it, if any was to change files.
+    pub workspace: Option<String>,
 }
 
 impl Spent {
@@ -117,13 +122,13 @@ impl<'s> Session<'s> {
     /// What the run took, in the same words whoever the provider is.
     fn usage(&self, provider: &Provider, spent: &Spent, cost: Option<&str>) -> Body {
         let mut told = usage_json(&spent.usage);
-        told["type"] = "enjamb.usage".into();
+        told["type"] = USAGE.into();
         told["requests"] = spent.requests.into();
         told["tool_calls"] = spent.tool_calls.into();
         told["model"] = provider.model().into();
         told["cost_usd"] = cost.into();
         told["budget_tokens"] = provider.options.budget_tokens.into();
-        of_ours("enjamb.usage", told, Vec::new())
+        of_ours(USAGE, told, Vec::new())
     }
 }
 

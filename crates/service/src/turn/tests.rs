@@ -2,6 +2,7 @@
 
 mod faults;
 mod laws;
+mod lineage;
 mod parallel;
 mod tooling;
 

@@ -27,14 +27,15 @@ pub(super) fn place(dir: &Path) -> Option<GitPlace> {
     None
 }
 
-struct Repository {
+pub(super) struct Repository {
     /// Of this worktree.
-    own: PathBuf,
+    pub own: PathBuf,
     /// Of all worktrees.
-    shared: PathBuf,
+    pub shared: PathBuf,
 }
 
-fn repository(dir: &Path) -> Option<Repository> {
+/// The repository whose top this directory is.
+pub(super) fn repository(dir: &Path) -> Option<Repository> {
     let git = dir.join(".git");
     let meta = git.metadata().ok()?;
     if meta.is_dir() {

@@ -19,7 +19,7 @@ use crate::link::WORKSPACE;
 use crate::{Actor, Expect, Result, ServiceError, Store};
 
 /// The member of a commit's attributes that names a checkpoint.
-const ATTRIBUTE: &str = "workspace_checkpoint";
+pub(crate) const WORKSPACE_CHECKPOINT: &str = "workspace_checkpoint";
 
 /// A fork with its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Store {
         let linked = stored.tags.iter().find_map(|tag| tag.strip_prefix(WORKSPACE)).map(str::to_owned);
         let made_with = || {
             let attributes: serde_json::Value = serde_json::from_str(stored.commit.attributes.as_ref()?.get()).ok()?;
-            Some(attributes[ATTRIBUTE].as_str()?.to_owned())
+            Some(attributes[WORKSPACE_CHECKPOINT].as_str()?.to_owned())
         };
         linked.or_else(made_with).map(|id| self.workspace_checkpoint_named(&id)).transpose()
     }

@@ -4,8 +4,10 @@
 //! trees, and trees name files. All of it is stored in one batch. What runs a tool that may write calls
 //! [`Store::workspace_checkpoint`] before it does.
 
+mod content;
 mod error;
 mod git;
+mod git_index;
 mod journal;
 mod keep;
 mod link;
@@ -30,8 +32,10 @@ use enjamb_core::workspace::{Manifest, escape};
 use enjamb_core::{ArtifactId, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, NewFrame, private};
 
+pub use content::WorkspaceContent;
 pub use error::WorkspaceError;
 pub use link::Forked;
+pub(crate) use link::WORKSPACE_CHECKPOINT;
 pub use rewind::{Interrupted, Rewind, RewindPlan, RewindTo, Rewound};
 pub use root::Root;
 pub use view::{WorkspaceChange, WorkspaceDiff, WorkspaceView};
@@ -76,6 +80,11 @@ impl WorkspaceCheckpoint {
             ignored: false,
             also,
         }
+    }
+
+    /// What a run makes after such a tool: how it left the files.
+    pub fn after_tool(root: &Path, session: &str, tool_name: &str, also: Vec<PathBuf>) -> Self {
+        Self { label: format!("after:{tool_name}"), ..Self::before_tool(root, session, tool_name, also) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Looking through a workspace: every file, link and directory that version control would not ignore.
+//! Looking through a workspace: every file, link and directory that version control would not ignore. What git tracks it
+//! does not ignore, whatever the rules say.
 
 use std::fs::Metadata;
 use std::io;
@@ -10,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use enjamb_core::workspace::{NodeKind, order};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use super::git_index::tracked;
 use super::root::Root;
 use crate::{Result, ServiceError};
 
@@ -71,6 +73,12 @@ pub(super) fn scan(root: &Root, scope: &Scope) -> Result<Scan> {
     let (sender, receiver) = channel();
     for path in scope.also.iter().filter(|path| !scan.has_file(path)) {
         add_named(root, scope, path, &sender);
+    }
+    if !scope.ignored {
+        tracked(root.path())
+            .iter()
+            .filter(|path| !scan.has_file(path))
+            .for_each(|path| add_tracked(root, scope, path, &sender));
     }
     drop(sender);
     let named = gathered(receiver)?;
@@ -185,6 +193,15 @@ fn add_named(root: &Root, scope: &Scope, path: &[u8], sender: &Sender<Seen>) {
     }
     let at = root.path().join(std::ffi::OsStr::from_bytes(path));
     walk(walker(&at, &Scope { ignored: true, ..scope.clone() }), root.path(), sender);
+}
+
+/// Adds a file that git tracks, if it is there.
+fn add_tracked(root: &Root, scope: &Scope, path: &[u8], sender: &Sender<Seen>) {
+    let at = root.path().join(std::ffi::OsStr::from_bytes(path));
+    let is_file = at.symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+    if is_file && !at.starts_with(&scope.store) {
+        add_named(root, scope, path, sender);
+    }
 }
 
 impl Stat {

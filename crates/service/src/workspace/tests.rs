@@ -165,6 +165,37 @@ fn what_version_control_ignores_is_left_out_unless_asked_for() {
 }
 
 #[test]
+fn what_git_tracks_is_kept_though_rules_ignore_it() {
+    let desk = Desk::new();
+    for name in ["a.log", "b.log", "build/out", "build/other"] {
+        desk.write(name, name);
+    }
+    desk.write(".gitignore", "*.log\n/build/\n");
+    let git = |words: &[&str]| {
+        let done = std::process::Command::new("git").arg("-C").arg(desk.root()).args(words).output().unwrap();
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-f", "a.log", "build/out", "b.log"]);
+    git(&["rm", "-q", "--cached", "b.log"]);
+    let first = desk.save("first");
+    assert_eq!(paths(&first), [".gitignore", "a.log", "build", "build/out"], "b.log and build/other are not tracked");
+    desk.write("a.log", "changed");
+    fs::remove_file(desk.root().join("build/out")).unwrap();
+    assert_eq!(paths(&desk.save("second")), ["a.log", "build", "build/out"]);
+    desk.rewind_to(&first.id);
+    let read = |name: &str| fs::read_to_string(desk.root().join(name)).unwrap();
+    assert_eq!(
+        (read("a.log"), read("build/out"), read("build/other")),
+        ("a.log".into(), "build/out".into(), "build/other".into())
+    );
+    // What is tracked and has become a directory is no file to keep.
+    fs::remove_file(desk.root().join("a.log")).unwrap();
+    desk.write("a.log/within", "x");
+    assert!(!paths(&desk.save("third")).contains(&"a.log/within"));
+}
+
+#[test]
 fn large_files_and_many_go_to_a_segment() {
     let desk = Desk::new();
     let large: Vec<u8> = (0..3u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8).collect();

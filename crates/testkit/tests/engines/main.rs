@@ -1,5 +1,6 @@
 //! What every engine promises, and what the embedded one promises beyond that.
 
+mod cuts;
 mod entries;
 mod faults;
 mod flips;

@@ -1,9 +1,12 @@
-//! The embedded engine against the model: the same requests, the same answers, whatever happens in between.
+//! Engines against the model: the same requests, the same answers, whatever happens in between.
 
 use std::collections::BTreeMap;
 
 use enjamb_core::{ArtifactId, CommitId, ErrorKind, StreamId};
-use enjamb_ledger::{Appended, Batch, Ledger, LedgerError, MemoryLedger, NewArtifact, NewFrame, SqliteLedger};
+use enjamb_ledger::{
+    Appended, Batch, Ledger, LedgerError, MemoryLedger, NewArtifact, NewFrame, PostgresLedger, SqliteLedger,
+};
+use enjamb_testkit::database::{Database, Schema};
 use enjamb_testkit::make::{self, stream};
 use enjamb_testkit::questions::{Question, assert_same, fingerprint};
 use proptest::prelude::*;
@@ -227,23 +230,78 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..50)
 }
 
+/// A store of some engine, several of whose handles may be open at once.
+trait Place {
+    type Engine: Ledger;
+    fn open(&self) -> Self::Engine;
+    fn rebuild_index(engine: &Self::Engine);
+    /// Takes the index away while nobody has the store open.
+    fn lose_index(&self);
+    /// The store finds no fault with itself.
+    fn check(engine: &Self::Engine);
+}
+
+/// In a directory.
+struct Directory(TempDir);
+
+impl Place for Directory {
+    type Engine = SqliteLedger;
+
+    fn open(&self) -> SqliteLedger {
+        store::open(self.0.path())
+    }
+
+    fn rebuild_index(engine: &SqliteLedger) {
+        engine.rebuild_index().expect("the index is rebuilt");
+    }
+
+    fn lose_index(&self) {
+        store::delete_index(self.0.path());
+    }
+
+    fn check(engine: &SqliteLedger) {
+        assert_eq!(engine.verify_full(&mut |_, _| {}).expect("a verification").findings, []);
+    }
+}
+
+/// In a database.
+impl Place for Schema {
+    type Engine = PostgresLedger;
+
+    fn open(&self) -> PostgresLedger {
+        Self::open(self)
+    }
+
+    fn rebuild_index(engine: &PostgresLedger) {
+        engine.rebuild_index().expect("the index is rebuilt");
+    }
+
+    fn lose_index(&self) {
+        self.execute("DELETE FROM {schema}.kv; UPDATE {schema}.meta SET value = '0' WHERE name = 'index_format'");
+    }
+
+    fn check(engine: &PostgresLedger) {
+        let before = fingerprint(engine);
+        engine.rebuild_index().expect("the index is rebuilt");
+        assert_same(&before, &fingerprint(engine));
+    }
+}
+
 /// A model, and two handles on the one store that has to agree with it.
-struct Bench {
-    dir: TempDir,
-    handles: [Option<SqliteLedger>; 2],
+struct Bench<P: Place> {
+    handles: [Option<P::Engine>; 2],
+    place: P,
     model: MemoryLedger,
     sent: Vec<Request>,
 }
 
-impl Bench {
-    fn new() -> Self {
-        let dir = store::directory();
-        let first = store::create(dir.path());
-        let second = store::open(dir.path());
-        Self { dir, handles: [Some(first), Some(second)], model: MemoryLedger::new(), sent: Vec::new() }
+impl<P: Place> Bench<P> {
+    fn new(place: P) -> Self {
+        let handles = [0, 1].map(|_| Some(place.open()));
+        Self { handles, place, model: MemoryLedger::new(), sent: Vec::new() }
     }
 
-    fn handle(&self, number: usize) -> &SqliteLedger {
+    fn handle(&self, number: usize) -> &P::Engine {
         self.handles[number].as_ref().expect("open between steps")
     }
 
@@ -260,13 +318,13 @@ impl Bench {
             }
             Step::Reopen { handle } => {
                 self.handles[handle] = None;
-                self.handles[handle] = Some(store::open(self.dir.path()));
+                self.handles[handle] = Some(self.place.open());
             }
-            Step::RebuildIndex { handle } => self.handle(handle).rebuild_index().expect("the index is rebuilt"),
+            Step::RebuildIndex { handle } => P::rebuild_index(self.handle(handle)),
             Step::LoseIndex => {
                 self.handles = [None, None];
-                store::delete_index(self.dir.path());
-                self.handles = [0, 1].map(|_| Some(store::open(self.dir.path())));
+                self.place.lose_index();
+                self.handles = [0, 1].map(|_| Some(self.place.open()));
             }
             Step::Read { handle } => {
                 assert_eq!(self.handle(handle).totals().expect("totals"), self.model.totals().expect("totals"));
@@ -284,7 +342,7 @@ impl Bench {
         let expected = comparable(&self.model);
         assert_same(&expected, &comparable(self.handle(0)));
         assert_same(&expected, &comparable(self.handle(1)));
-        assert_eq!(self.handle(0).verify_full(&mut |_, _| {}).expect("a verification").findings, []);
+        P::check(self.handle(0));
     }
 }
 
@@ -298,17 +356,37 @@ fn told(answer: Result<Appended, LedgerError>) -> Result<Appended, (ErrorKind, &
     answer.map_err(|error| (error.kind(), error.code()))
 }
 
-/// The same cases in every run; `ENJAMB_CASES` asks for more of them.
-#[test]
-fn whatever_happens_the_embedded_engine_answers_as_the_model() {
-    let cases = store::setting("ENJAMB_CASES", 250) as u32;
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+/// The same scripts in every run and for every engine, so that what agrees with the model agrees with each other.
+fn check_scripts<P: Place>(cases: u64, make: impl Fn() -> P) {
+    let config =
+        Config { cases: cases as u32, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let outcome = runner.run(&steps(), |steps| {
-        let mut bench = Bench::new();
+        let mut bench = Bench::new(make());
         steps.into_iter().for_each(|step| bench.take(step));
         bench.compare();
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// `ENJAMB_CASES` asks for more of them.
+#[test]
+fn whatever_happens_the_embedded_engine_answers_as_the_model() {
+    check_scripts(store::setting("ENJAMB_CASES", 250), || {
+        let dir = store::directory();
+        drop(store::create(dir.path()));
+        Directory(dir)
+    });
+}
+
+/// Each handle is a node. `ENJAMB_TEAM_CASES` asks for more scripts.
+#[test]
+fn whatever_happens_the_engine_for_teams_answers_as_the_model() {
+    let Some(database) = Database::find() else { return eprintln!("skipped: PostgreSQL is not installed") };
+    check_scripts(store::setting("ENJAMB_TEAM_CASES", 60), || {
+        let schema = database.schema();
+        drop(schema.create());
+        schema
+    });
 }

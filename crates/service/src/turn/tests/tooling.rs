@@ -81,8 +81,11 @@ fn tools_are_called_and_told_of_in_every_dialect() {
         assert_eq!(effects.checkpoint_id.as_ref(), Some(&before.id), "what was there can be put back");
         let started = frames.iter().find(|frame| frame.body.type_name() == "tool_started").unwrap();
         assert!(before.seq < started.seq);
-        let commit = stage.store.show(&turned.commit.unwrap()).unwrap().commit;
-        assert_eq!(commit.message_count, 6, "said, called, told, called, told, said");
+        let commit = stage.store.show(&turned.commit.unwrap()).unwrap();
+        assert_eq!(commit.commit.message_count, 6, "said, called, told, called, told, said");
+        let after = stage.store.workspace_of(&commit).unwrap().unwrap();
+        assert_eq!((after.label.as_str(), after.files), ("after:write", vec!["a.txt".into()]), "as the tools left it");
+        assert!(after.seq > started.seq);
     }
 }
 

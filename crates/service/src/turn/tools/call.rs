@@ -33,6 +33,13 @@ struct Allowed<'t> {
     paths: Vec<String>,
 }
 
+impl Allowed<'_> {
+    /// What it says that it will write to, which is kept even if it is ignored.
+    fn own_paths(&self) -> Vec<PathBuf> {
+        self.paths.iter().map(PathBuf::from).collect()
+    }
+}
+
 /// What a tool came to.
 struct Done {
     exit_code: i32,
@@ -118,8 +125,8 @@ impl Drive<'_, '_> {
         self.recorder.flush();
         let done = self.watched(allowed, &tool_id);
         self.recorder.flush();
-        if allowed.tool.effect == Effect::Mutating {
-            self.tell_side_effects(allowed, tool_id, checkpoint)?;
+        if let Some(before) = checkpoint {
+            self.tell_side_effects(allowed, tool_id, before)?;
         }
         Ok(done)
     }
@@ -177,31 +184,36 @@ impl Drive<'_, '_> {
     fn checkpoint_before(&self, allowed: &Allowed<'_>) -> Result<String> {
         // The frame goes into the session's stream, after all that was said there so far.
         self.recorder.flush();
-        let also = allowed.paths.iter().map(PathBuf::from).collect();
         let Session { store, run, by, .. } = self.session;
-        let request = WorkspaceCheckpoint::before_tool(&self.means.tools.workspace, run, &allowed.tool.spec.name, also);
+        let (root, name) = (&self.means.tools.workspace, &allowed.tool.spec.name);
+        let request = WorkspaceCheckpoint::before_tool(root, run, name, allowed.own_paths());
         Ok(store.workspace_checkpoint(&request, by)?.id)
     }
 
-    /// The paths that are not as they were, and those that the tool was given; `None` when nobody knows.
-    fn affected(&self, allowed: &Allowed<'_>, checkpoint: Option<&str>) -> Option<Vec<String>> {
-        let (store, root) = (self.session.store, &self.means.tools.workspace);
-        let before = store.workspace_checkpoint_named(checkpoint?).ok()?;
-        let diff = store.workspace_diff(before, None, root, &[]).ok()?;
+    /// Keeps the files as the tool left them, and says which are not as they were; `None` when nobody knows.
+    fn affected(&mut self, allowed: &Allowed<'_>, before: &str) -> Option<Vec<String>> {
+        let Session { store, run, by, .. } = self.session;
+        let (root, name) = (&self.means.tools.workspace, &allowed.tool.spec.name);
+        self.spent.workspace = None;
+        let request = WorkspaceCheckpoint::after_tool(root, run, name, allowed.own_paths());
+        let after = store.workspace_checkpoint(&request, by).ok()?.id;
+        self.spent.workspace = Some(after.clone());
+        let named = |id: &str| store.workspace_checkpoint_named(id).ok();
+        let diff = store.workspace_diff(named(before)?, Some(named(&after)?), root, &[]).ok()?;
         let changed = diff.changes.into_iter().map(|change| change.path);
         let all: BTreeSet<String> = changed.chain(allowed.paths.iter().cloned()).collect();
         Some(all.into_iter().filter(|path| !path.is_empty()).take(AFFECTED_MAX).collect())
     }
 
-    fn tell_side_effects(&self, allowed: &Allowed<'_>, tool_id: String, checkpoint: Option<String>) -> Result<()> {
+    fn tell_side_effects(&mut self, allowed: &Allowed<'_>, tool_id: String, before: String) -> Result<()> {
+        let affected = self.affected(allowed, &before);
         let session = self.session;
-        let affected = self.affected(allowed, checkpoint.as_deref());
         let body = ToolSideEffects {
             run_session_id: session.run.clone(),
             tool_id,
             tool_name: allowed.tool.spec.name.clone(),
             affected_paths: affected,
-            checkpoint_id: checkpoint,
+            checkpoint_id: Some(before),
             actor_id: session.by.actor_id.clone(),
             origin: session.by.origin.clone(),
         };

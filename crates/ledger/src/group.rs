@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Batches waiting to be written, and whether someone is writing.
 #[derive(Default)]
-pub(super) struct Group(Mutex<Queue>);
+pub(crate) struct Group(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -30,7 +30,7 @@ const LEAD: u8 = 1;
 const DONE: u8 = 2;
 
 /// One caller's batch on its way in, and its answer on the way out.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     thread: Thread,
     state: AtomicU8,
     batch: Mutex<Option<Batch>>,
@@ -47,19 +47,19 @@ impl Ticket {
         })
     }
 
-    pub(super) fn take_batch(&self) -> Option<Batch> {
+    pub(crate) fn take_batch(&self) -> Option<Batch> {
         lock(&self.batch).take()
     }
 
-    pub(super) fn answer(&self, answer: Result<Appended, LedgerError>) {
+    pub(crate) fn answer(&self, answer: Result<Appended, LedgerError>) {
         *lock(&self.answer) = Some(answer);
     }
 
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         lock(&self.answer).is_some()
     }
 
-    pub(super) fn met_damaged_index(&self) -> bool {
+    pub(crate) fn met_damaged_index(&self) -> bool {
         matches!(&*lock(&self.answer), Some(Err(LedgerError::Corrupt { what, .. })) if what == "the index")
     }
 
@@ -91,13 +91,13 @@ impl Ticket {
 
 impl Group {
     /// Hands in a batch and returns its answer. `write` is called by one caller at a time, for all who wait.
-    pub(super) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
+    pub(crate) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
         self.run_all(vec![batch], write).pop().unwrap_or(Err(LedgerError::Poisoned))
     }
 
     /// Hands in batches of one caller, who waits for all of them, and returns their answers in order. They come
     /// together, so they are written together: when the first is answered, all are.
-    pub(super) fn run_all(
+    pub(crate) fn run_all(
         &self,
         batches: Vec<Batch>,
         write: impl FnOnce(&mut Party<'_>),
@@ -142,7 +142,7 @@ impl Group {
 }
 
 /// Those who are written for. It grows while it is written: whoever comes before the sync need not wait for another.
-pub(super) struct Party<'g> {
+pub(crate) struct Party<'g> {
     group: &'g Group,
     tickets: Vec<Arc<Ticket>>,
     taken: usize,
@@ -150,7 +150,7 @@ pub(super) struct Party<'g> {
 
 impl Party<'_> {
     /// The next to be written.
-    pub(super) fn next(&mut self) -> Option<Arc<Ticket>> {
+    pub(crate) fn next(&mut self) -> Option<Arc<Ticket>> {
         if self.taken == self.tickets.len() && self.taken < GROUP_BATCHES_MAX {
             self.grow();
         }
@@ -179,7 +179,7 @@ impl Party<'_> {
         }
     }
 
-    pub(super) fn tickets(&self) -> &[Arc<Ticket>] {
+    pub(crate) fn tickets(&self) -> &[Arc<Ticket>] {
         &self.tickets
     }
 }

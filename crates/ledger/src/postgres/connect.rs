@@ -1,0 +1,150 @@
+//! Connections to the server: a pool of them, and the threads that drive them.
+//!
+//! Questions are asked by blocking threads. The connections belong to a small runtime of the engine's own, so that no
+//! thread of whoever asks has to drive them.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Client, Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime as PoolRuntime,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::address::{Address, causes};
+use super::fault::Fault;
+use crate::Result;
+use crate::error::LedgerError;
+
+/// Connections of one process. Each is a process of the server's.
+const CONNECTIONS_MAX: usize = 16;
+/// Threads that drive them: they do little but pass bytes on.
+const DRIVERS: usize = 2;
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+/// How long a question waits for a connection to come free.
+const POOL_WAIT: Duration = Duration::from_secs(30);
+/// After so long without a sign of life a connection is given up.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// What every connection begins with. A node that stops in the middle of a write keeps others waiting until the server
+/// ends its transaction. What the server's owner has set that is stronger stays as it is.
+const SESSION: &str = "
+    SET client_min_messages = warning;
+    SET idle_in_transaction_session_timeout = '20s';
+    SET lock_timeout = '60s';
+    SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')";
+
+pub(super) struct Connections {
+    /// `None` only while this is dropped.
+    runtime: Option<Runtime>,
+    pool: Pool,
+    shown: String,
+}
+
+impl Connections {
+    pub(super) fn new(address: &Address) -> Result<Self> {
+        let failed = |detail: String| LedgerError::Unreachable { server: address.shown.clone(), detail };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(DRIVERS)
+            .thread_name("postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let mut config = address.config.clone();
+        config.connect_timeout(CONNECT_WAIT).keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
+        let tls = MakeRustlsConnect::new(tls(address).map_err(failed)?);
+        let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let begin = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+            Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+        });
+        let pool = Pool::builder(manager)
+            .max_size(CONNECTIONS_MAX)
+            .wait_timeout(Some(POOL_WAIT))
+            .create_timeout(Some(CONNECT_WAIT))
+            .runtime(PoolRuntime::Tokio1)
+            .post_create(begin)
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { runtime: Some(runtime), pool, shown: address.shown.clone() })
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is taken only when this is dropped")
+    }
+
+    pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime().block_on(work)
+    }
+
+    /// Goes on without anybody waiting for it.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime().spawn(work);
+    }
+
+    pub(super) async fn client(&self) -> std::result::Result<Client, Fault> {
+        let unreachable = |detail| Fault::Lost(LedgerError::Unreachable { server: self.shown.clone(), detail });
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+                Fault::connecting(&self.shown, &error)
+            }
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
+                Fault::Final(LedgerError::Busy { doing: "waiting for a connection", waited_s: POOL_WAIT.as_secs() })
+            }
+            PoolError::Timeout(_) => unreachable("it did not answer in time".to_owned()),
+            other => unreachable(causes(&other)),
+        })
+    }
+
+    /// Gives up all connections that nobody uses: after one was lost, the others are likely to be as dead.
+    pub(super) fn forget(&self) {
+        self.pool.retain(|_, _| false);
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        self.pool.close();
+        // Whoever drops this may be a task of another runtime, where one must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn tls(address: &Address) -> std::result::Result<ClientConfig, String> {
+    let mut roots = RootCertStore::empty();
+    // Reading the system's certificates takes milliseconds that a server on this machine need not cost.
+    match &address.root_certificates {
+        _ if address.config.get_ssl_mode() == SslMode::Disable => {}
+        Some(path) => add_file(&mut roots, path)?,
+        None => {
+            let system = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(system.certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = versions.map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> std::result::Result<(), String> {
+    let unreadable = |detail: String| format!("the certificates in {} cannot be read: {detail}", path.display());
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))? {
+        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! The engine for teams: records and index rows in a schema of a PostgreSQL database, any number of nodes on it.
+//!
+//! The records are those of the embedded engine, byte for byte, and the same function folds them; index rows are written
+//! in the transaction that writes the records, so readers never wait for them. All that is truth is `bytea`.
+
+mod address;
+mod connect;
+mod fault;
+mod rebuild;
+mod rows;
+mod schema;
+mod snapshot;
+mod sql;
+mod stage;
+mod writer;
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use enjamb_core::chain::Stop;
+use enjamb_core::lexicon::Postings;
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
+
+use crate::batch::{Appended, Batch};
+use crate::error::LedgerError;
+use crate::group::Group;
+use crate::index::{Index, Lookup, Place, StreamOrder, Totals};
+use crate::look::{self, ByNumber, Look, Looked, told};
+use crate::record::{FrameRecord, Record};
+use crate::segments::Segments;
+use crate::{
+    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
+    clip,
+};
+use address::Address;
+pub use address::is_database;
+use connect::Connections;
+use fault::{Fault, TRIES_MAX, pause};
+use snapshot::Snapshot;
+use sql::Sql;
+use writer::Writer;
+
+/// How long a writer tries to find out what became of a write whose connection was lost.
+const RESOLVE_WAIT: Duration = Duration::from_secs(30);
+/// Bytes of deltas that are read at once.
+const PARTS_BYTES: u64 = 4 << 20;
+
+/// How a store in a database is opened.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// Where segments are kept.
+    pub dir: PathBuf,
+}
+
+/// A store in a schema of a database.
+pub struct PostgresLedger {
+    address: Address,
+    connections: Connections,
+    sql: Sql,
+    segments: Arc<Segments>,
+    group: Group,
+    writer: Mutex<Writer>,
+}
+
+impl PostgresLedger {
+    /// Opens the store at an address.
+    pub fn open(address: &str, options: &PostgresOptions) -> Result<Self> {
+        let ledger = Self::connect(Address::parse(address)?, options)?;
+        let found = ledger.alone(async |client| schema::find(client, &ledger.address.schema).await)?;
+        match found {
+            None => Err(LedgerError::NoStore(ledger.address.shown.clone().into())),
+            Some(found) if found.is_current() => Ok(ledger),
+            Some(_) => ledger.brought_up(None),
+        }
+    }
+
+    /// Makes a store at an address. Opens it if there is one already.
+    pub fn create(address: &str, options: &PostgresOptions, store_id: &str) -> Result<Self> {
+        Self::connect(Address::parse(address)?, options)?.brought_up(Some(store_id))
+    }
+
+    fn connect(address: Address, options: &PostgresOptions) -> Result<Self> {
+        Ok(Self {
+            connections: Connections::new(&address)?,
+            sql: Sql::new(&address.schema),
+            segments: Arc::new(Segments::open(&options.dir)?),
+            group: Group::default(),
+            writer: Mutex::default(),
+            address,
+        })
+    }
+
+    fn brought_up(self, store_id: Option<&str>) -> Result<Self> {
+        let Address { schema, shown, .. } = &self.address;
+        self.alone(async |client| schema::bring_up(client, schema, shown, store_id).await)?;
+        let found = self.alone(async |client| schema::find(client, schema).await)?;
+        if found.is_some_and(|found| !found.is_current()) {
+            self.rebuild_index()?;
+        }
+        Ok(self)
+    }
+
+    /// Does something on a connection that nobody else gets afterwards.
+    fn alone<T>(&self, work: impl AsyncFnOnce(&tokio_postgres::Client) -> std::result::Result<T, Fault>) -> Result<T> {
+        let done = self.connections.block_on(async {
+            let client = self.connections.client().await?;
+            work(&deadpool_postgres::Client::take(client)).await
+        });
+        done.map_err(Fault::into_error)
+    }
+
+    /// The address, without a password.
+    pub fn shown(&self) -> &str {
+        &self.address.shown
+    }
+
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// The id given to the store when it was made.
+    pub fn store_id(&self) -> Result<String> {
+        let rows = self.ask(|snapshot| snapshot.query(&self.sql.store_id, &[]))?;
+        rows.first().map(|row| row.get(0)).ok_or_else(|| LedgerError::corrupt("the table meta", "it has no store_id"))
+    }
+
+    /// Asks something of the store as of one moment. A connection that was lost is made anew, and the question asked
+    /// again: asking changes nothing.
+    fn ask<T>(&self, question: impl Fn(&Snapshot<'_>) -> Result<T>) -> Result<T> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let answer = match Snapshot::take(&self.connections, &self.sql, &self.segments) {
+                Ok(snapshot) => question(&snapshot),
+                Err(Fault::Final(error)) => return Err(error),
+                Err(Fault::Lost(error) | Fault::Conflict(error)) => Err(error),
+            };
+            match answer {
+                Err(LedgerError::Unreachable { .. }) if tried < TRIES_MAX => {
+                    self.connections.forget();
+                    std::thread::sleep(pause(tried));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn look<T>(&self, question: impl Fn(&Look<'_>) -> Looked<T>) -> Result<T> {
+        self.ask(|snapshot| question(&Look { index: Index(snapshot), records: snapshot }).map_err(told))
+    }
+
+    /// As `look`, for questions that are one look-up, or several of which the first finds what never changes.
+    fn glance<T>(&self, question: impl Fn(&Look<'_>) -> Looked<T>) -> Result<T> {
+        self.ask(|snapshot| {
+            snapshot.glance();
+            question(&Look { index: Index(snapshot), records: snapshot }).map_err(told)
+        })
+    }
+
+    /// As `look`, for questions that follow a chain of commits.
+    fn climb<T>(&self, question: impl Fn(&Look<'_>) -> Looked<T>) -> Result<T> {
+        self.ask(|snapshot| {
+            snapshot.climb();
+            question(&Look { index: Index(snapshot), records: snapshot }).map_err(told)
+        })
+    }
+
+    /// The records of parts that are in the log, in one exchange; `None` for those that have to be looked up.
+    fn part_bytes(&self, parts: &[Part]) -> Result<Vec<Option<Vec<u8>>>> {
+        let numbers: Vec<u64> = parts.iter().map(|part| part.place).filter(|n| *n > 0).collect();
+        let mut records = self.ask(|snapshot| snapshot.records(&numbers))?.into_iter();
+        let bytes = |part: &Part| match records.next() {
+            Some(Record::Bytes { id, bytes }) if Some(id) == part.artifact => Some(bytes),
+            _ => None,
+        };
+        let mut bytes = bytes;
+        Ok(parts.iter().map(|part| if part.place > 0 { bytes(part) } else { None }).collect())
+    }
+}
+
+/// An artifact's bytes, or where they are.
+enum Kept {
+    Bytes(Vec<u8>),
+    Segment(Digest),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ledger for PostgresLedger {
+    fn append(&self, batch: Batch) -> Result<Appended> {
+        batch.check()?;
+        self.group.run(batch, |party| self.write_group(party))
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        self.glance(|look| Ok(look.index.totals()?))
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
+        self.glance(|look| Ok(look.index.stream(stream)?.map(|row| look::summary(stream.clone(), &row))))
+    }
+
+    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
+        self.look(|look| {
+            let rows = look.index.streams(kind, order, limit)?;
+            Ok(rows.into_iter().map(|(stream, row)| look::summary(stream, &row)).collect())
+        })
+    }
+
+    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
+        self.look(|look| look.frames(stream, from_seq, limit))
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
+        self.glance(|look| Ok(look.index.artifact(id)?.map(|row| ArtifactSummary { id: *id, len: row.len })))
+    }
+
+    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
+        self.look(|look| {
+            let rows = look.index.artifacts(low, high, limit)?;
+            Ok(rows.into_iter().map(|(id, row)| ArtifactSummary { id, len: row.len }).collect())
+        })
+    }
+
+    fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
+        let found = self.look(|look| {
+            let Some(row) = look.index.artifact(id)? else { return Ok(None) };
+            let kept = match row.place {
+                Place::Record => Kept::Bytes(look.inline_bytes(id, &row)?),
+                Place::Segment => Kept::Segment(look.segment_of(id, &row)?),
+            };
+            Ok(Some((row.len, kept)))
+        })?;
+        let (len, kept) = found.ok_or(LedgerError::NoArtifact(*id))?;
+        let range = clip(id, len, range)?;
+        match kept {
+            Kept::Bytes(bytes) => sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output),
+            Kept::Segment(segment) => self.segments.artifact(&segment, id, range, sink),
+        }
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        self.glance(|look| Ok(look.index.mark(scope, key)?))
+    }
+
+    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
+        self.look(|look| Ok(look.index.marks(scope, like)?))
+    }
+
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        self.look(|look| Ok(look.index.marks_in(scope, from, to, walk, limit)?))
+    }
+
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        self.look(|look| Ok(look.index.message_numbered(thread, ordinal)?))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
+    }
+
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
+        self.look(|look| Ok(look.index.words(prefix)?))
+    }
+
+    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
+        self.look(|look| look.commit(id))
+    }
+
+    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| Ok(look.index.commits(low, high, limit)?.into_iter().map(|(id, _)| id).collect()))
+    }
+
+    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        self.climb(|look| look.walk(tip, stop, limit))
+    }
+
+    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
+        self.climb(|look| look.parts(tip, stop, limit))
+    }
+
+    fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
+        let mut first = 0;
+        while first < parts.len() {
+            let mut bytes = 0;
+            let fits = |part: &&Part| {
+                bytes += part.len;
+                bytes <= PARTS_BYTES
+            };
+            let some = &parts[first..];
+            let some = &some[..some.iter().take_while(fits).count().max(1)];
+            for ((at, part), bytes) in (first..).zip(some).zip(self.part_bytes(some)?) {
+                match bytes {
+                    Some(bytes) => sink(at, &bytes).map_err(LedgerError::Output)?,
+                    // In a segment of its own, dropped, or damaged: a proper look-up says which.
+                    None => self.read(&part.named()?, None, &mut |bytes| sink(at, bytes))?,
+                }
+            }
+            first += some.len();
+        }
+        Ok(())
+    }
+
+    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+        self.look(|look| look.children(id))
+    }
+
+    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
+        self.look(|look| look.commit_at(principal, at))
+    }
+
+    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| look.timeline(span, limit))
+    }
+
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
+        self.look(|look| look.unsummarised(after, limit))
+    }
+
+    fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
+        self.each_record(from.max(1), &mut |n, record| match record {
+            Record::Frame(frame) => visit(n, frame),
+            Record::Bytes { .. } | Record::Segment(_) | Record::Dropped { .. } => Ok(true),
+        })
+    }
+
+    fn position(&self) -> Result<u64> {
+        self.ask(|snapshot| {
+            snapshot.glance();
+            snapshot.position()
+        })
+    }
+}
+
+impl PostgresLedger {
+    /// Records from `from` on, in order, until `visit` says to stop. No connection is held while it is asked.
+    fn each_record(&self, from: u64, visit: &mut dyn FnMut(u64, &Record) -> Result<bool>) -> Result<()> {
+        let last = self.position()?;
+        let mut next = from;
+        while next <= last {
+            let mut page = self.ask(|snapshot| snapshot.page(next, last))?;
+            if page.is_empty() {
+                page.push((next, self.ask(|snapshot| snapshot.record(next))?));
+            }
+            for (n, record) in &page {
+                if !visit(*n, record)? {
+                    return Ok(());
+                }
+            }
+            next += page.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The directory of segments.
+    pub fn dir(&self) -> &Path {
+        self.segments.dir()
+    }
+}
