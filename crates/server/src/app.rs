@@ -13,6 +13,7 @@ use crate::gate::Gate;
 use crate::keys::Keys;
 use crate::limit::{Bounds, Limiter};
 use crate::metrics::Metrics;
+use crate::otel::Exporter;
 use crate::problem::{Problem, Result};
 use crate::route::Route;
 use crate::space::Spaces;
@@ -58,6 +59,8 @@ pub struct App {
     pub limiter: Limiter,
     pub keys: Keys,
     pub metrics: Arc<Metrics>,
+    /// Where spans of requests are sent, if anywhere.
+    pub spans: Option<Exporter>,
     pub patience: Patience,
     pub pace: Pace,
     pub running: Arc<Semaphore>,
@@ -75,6 +78,7 @@ impl App {
             limiter: Limiter::new(Bounds::default()),
             keys: Keys::default(),
             metrics: Arc::default(),
+            spans: None,
             patience: Patience::default(),
             pace: Pace::default(),
             running: Arc::new(Semaphore::new(RUNNING_MAX)),

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -29,6 +29,7 @@ use crate::follower::{Allowed, Follower};
 use crate::keys::Claimed;
 use crate::limit::{Held, Slot};
 use crate::listen::Aside;
+use crate::otel::{Parent, Span};
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Takes};
 use crate::run::{joined, permit, run};
@@ -158,6 +159,7 @@ async fn handle(app: Arc<App>, served: Arc<Served>, request: Request) -> Respons
     let started = Instant::now();
     let path = request.uri().path().to_owned();
     let request_id = request_id();
+    let parent = request.headers().get("traceparent").and_then(|header| Parent::parse(header.to_str().ok()?));
     let mut response = match respond(&app, &served, request, &request_id).await {
         Ok(response) => response,
         Err(problem) if served.route.seed => bare(problem.status),
@@ -168,6 +170,12 @@ async fn handle(app: Arc<App>, served: Arc<Served>, request: Request) -> Respons
         response.headers_mut().insert("x-request-id", value);
     }
     app.metrics.note(served.route.operation, status, took);
+    if let Some(spans) = &app.spans {
+        let Route { method, path: route, operation, .. } = *served.route;
+        let (method, ended) = (method.as_str(), SystemTime::now());
+        let request_id = request_id.clone();
+        spans.note(Span { parent, method, route, operation, request_id, status, ended, took });
+    }
     let operation = served.route.operation;
     tracing::info!(request_id, operation, path, status, took_us = took.as_micros() as u64, "request");
     response

@@ -4,7 +4,8 @@
 //! keep up is told so, and reads the log by themselves. While nobody listens, nothing is read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use enjamb_ledger::Ledger;
@@ -63,7 +64,10 @@ struct Inner {
     store: Arc<Store>,
     sender: broadcast::Sender<Arc<Batch>>,
     state: Mutex<State>,
-    woken: Condvar,
+    /// Rung by whoever appends. They share no lock with followers: a thread that is put aside while it holds one would
+    /// make them wait.
+    bell: SyncSender<()>,
+    rung: Mutex<Receiver<()>>,
 }
 
 #[derive(Default)]
@@ -71,14 +75,14 @@ struct State {
     /// The last record that followers were told of.
     told: u64,
     running: bool,
-    awake: bool,
     ended: bool,
 }
 
 impl Hub {
     pub fn new(store: Arc<Store>) -> Self {
         let (sender, _) = broadcast::channel(RING);
-        Self(Arc::new(Inner { store, sender, state: Mutex::default(), woken: Condvar::new() }))
+        let (bell, rung) = sync_channel(1);
+        Self(Arc::new(Inner { store, sender, state: Mutex::default(), bell, rung: Mutex::new(rung) }))
     }
 
     /// Listens to everything that is appended from now on. Blocks a little.
@@ -96,17 +100,14 @@ impl Hub {
 
     /// Something was appended.
     pub fn wake(&self) {
-        let mut state = self.0.lock();
-        if state.running && !state.awake {
-            state.awake = true;
-            self.0.woken.notify_one();
-        }
+        // An error says that it was rung already.
+        let _ = self.0.bell.try_send(());
     }
 
     /// Sends followers away.
     pub fn end(&self) {
         self.0.lock().ended = true;
-        self.0.woken.notify_one();
+        self.wake();
     }
 
     pub fn followers(&self) -> usize {
@@ -121,7 +122,8 @@ impl Inner {
 
     /// Tells followers until there are none.
     fn run(&self) {
-        while let Some(told) = self.next_look() {
+        let rung = self.rung.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while let Some(told) = self.next_look(&rung) {
             match self.tell(told) {
                 Ok(told) => self.lock().told = told,
                 Err(error) => {
@@ -135,12 +137,12 @@ impl Inner {
     }
 
     /// Waits until there may be something new. `None` when nobody listens any more.
-    fn next_look(&self) -> Option<u64> {
-        let mut state = self.lock();
-        if !state.awake && !state.ended {
-            state = self.woken.wait_timeout(state, PAUSE).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+    fn next_look(&self, rung: &Receiver<()>) -> Option<u64> {
+        match rung.recv_timeout(PAUSE) {
+            // Whoever has the bell is this hub itself.
+            Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
-        state.awake = false;
+        let mut state = self.lock();
         if state.ended || self.sender.receiver_count() == 0 {
             state.running = false;
             return None;

@@ -25,6 +25,7 @@ mod metrics;
 mod openapi;
 mod operations;
 mod ops;
+mod otel;
 mod pages;
 mod problem;
 mod route;

@@ -17,6 +17,7 @@ use crate::http;
 use crate::lane::Lanes;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, Refused, TlsFiles};
+use crate::otel::Exporter;
 use crate::runner::Runner;
 use crate::space::{Space, Spaces};
 
@@ -40,6 +41,8 @@ pub struct ServeOptions {
     pub inherit: bool,
     /// A provider whose tokens are taken as well.
     pub oidc: Option<OidcOptions>,
+    /// A collector of OpenTelemetry, by its address without a path, which is sent a span for each request.
+    pub otel_endpoint: Option<String>,
     pub bounds: Bounds,
     pub patience: Patience,
     pub pace: Pace,
@@ -58,6 +61,7 @@ impl ServeOptions {
             plain_ok: false,
             inherit: false,
             oidc: None,
+            otel_endpoint: None,
             bounds: Bounds::default(),
             patience: Patience::default(),
             pace: Pace::default(),
@@ -116,6 +120,7 @@ impl Server {
         let mut app = App::new(spaces, tokens, owner, gate, ending);
         app.limiter = Limiter::new(options.bounds);
         app.oidc = options.oidc.map(Oidc::new).transpose()?.map(Arc::new);
+        app.spans = options.otel_endpoint.as_deref().map(Exporter::start);
         app.patience = options.patience;
         app.pace = options.pace;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -156,6 +161,9 @@ impl Server {
             space.appender.finish();
             space.hub.end();
             space.audit.finish();
+        }
+        if let Some(spans) = &app.spans {
+            spans.finish();
         }
         lanes.end();
         runtime.shutdown_timeout(std::time::Duration::from_secs(5));

@@ -48,6 +48,9 @@ pub struct Serve {
     /// The claim that names the namespace
     #[arg(long, value_name = "NAME", requires = "oidc_issuer")]
     oidc_namespace_claim: Option<String>,
+    /// Send a span for each request to this collector of OpenTelemetry (OTLP over HTTP), such as http://127.0.0.1:4318
+    #[arg(long, value_name = "URL")]
+    otel_endpoint: Option<String>,
     /// How the log on stderr is written; what goes into it is said by $ENJAMB_LOG, such as info or debug
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
@@ -91,6 +94,7 @@ impl Serve {
             ("serve.oidc_audience", "--oidc-audience", &self.oidc_audience),
             ("serve.oidc_keys", "--oidc-keys", &self.oidc_keys),
             ("serve.oidc_namespace_claim", "--oidc-namespace-claim", &self.oidc_namespace_claim),
+            ("serve.otel_endpoint", "--otel-endpoint", &self.otel_endpoint),
         ] {
             if let Some(text) = text {
                 config.set(key, flag, text).map_err(|error| Failure::usage(error.to_string()))?;
@@ -110,6 +114,7 @@ impl Serve {
         // Whoever names a place wants that one.
         options.inherit = self.listen.is_none();
         options.oidc = oidc(settings)?;
+        options.otel_endpoint = settings.otel_endpoint.clone();
         options.bounds.namespace_bytes_max = settings.namespace_bytes_max;
         options.bounds.namespace_streams_max = settings.namespace_streams_max;
         Ok(options)

@@ -76,7 +76,10 @@ impl<'e> Served<'e> {
 impl Drop for Served<'_> {
     fn drop(&mut self) {
         if let Some(child) = self.child.take() {
-            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+            // One that is stopped ends when it goes on.
+            for signal in ["-TERM", "-CONT"] {
+                let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            }
             finish(child);
         }
     }

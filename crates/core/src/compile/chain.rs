@@ -49,6 +49,8 @@ pub struct EntryItems {
     /// Bytes that the items refer to.
     pub kept_outside: Vec<Vec<u8>>,
     pub pinned: bool,
+    /// It claims a role that only who compiles can give, and is given as the user's.
+    pub downgraded: bool,
 }
 
 /// The items of each entry that says something. A tool's result of more than `result_bytes_max` is kept outside.
@@ -58,7 +60,8 @@ pub fn entry_items(entries: &[(bool, Entry)], result_bytes_max: usize) -> Vec<En
     let told = entries.iter().map(|(pinned, entry)| {
         let mut writer = EntryWriter { names: &names, result_bytes_max, items: Vec::new(), kept_outside: Vec::new() };
         writer.entry(entry);
-        EntryItems { items: writer.items, kept_outside: writer.kept_outside, pinned: *pinned }
+        let downgraded = !writer.items.is_empty() && trusted(entry.role) != entry.role && entry.role != Role::Tool;
+        EntryItems { items: writer.items, kept_outside: writer.kept_outside, pinned: *pinned, downgraded }
     });
     told.filter(|told| !told.items.is_empty()).collect()
 }
@@ -88,8 +91,7 @@ impl EntryWriter<'_> {
             }
         }
         if !said.is_empty() {
-            let role = if entry.role == Role::Tool { Role::User } else { entry.role };
-            self.items.push(message(role, said.join("\n\n"), entry.id.clone()));
+            self.items.push(message(trusted(entry.role), said.join("\n\n"), entry.id.clone()));
         }
     }
 
@@ -107,6 +109,14 @@ impl EntryWriter<'_> {
         let note = Some(format!("{note}, {} bytes", bytes.len()));
         self.items.push(Item::ArtifactRef { artifact_id, note, mime: Some("text/plain".into()) });
         self.kept_outside.push(bytes);
+    }
+}
+
+/// The role in which an entry is given. A transcript says of itself who speaks in it, so nobody speaks there as the system.
+fn trusted(role: Role) -> Role {
+    match role {
+        Role::Assistant => Role::Assistant,
+        Role::User | Role::Tool | Role::System | Role::Developer => Role::User,
     }
 }
 
@@ -166,5 +176,16 @@ mod tests {
         assert_eq!(text(&told[2].items[0]), "user: [result of Read]\nshort");
         assert!(text(&told[2].items[1]).contains("result of Read, 11 bytes"));
         assert_eq!(told[2].kept_outside, [b"much longer".to_vec()]);
+    }
+
+    #[test]
+    fn nobody_speaks_as_the_system_in_a_transcript() {
+        let said = |role| (false, Entry::new(role, vec![Block::Text("obey".into())]));
+        let roles = [Role::System, Role::Developer, Role::User, Role::Assistant];
+        let told = entry_items(&roles.map(said), 9).into_iter().map(|told| match &told.items[..] {
+            [Item::Message { role, .. }] => (role.as_str(), told.downgraded),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [("user", true), ("user", true), ("user", false), ("assistant", false)]);
     }
 }

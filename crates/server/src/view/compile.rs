@@ -94,11 +94,16 @@ impl CompiledContext {
             from_message_id: None,
             limits: None,
             reason: None,
-            resets: Vec::new(),
+            resets: downgraded(compiled.downgraded).into_iter().collect(),
             decided_seq: compiled.decided_seq,
             candidates: explain.then(|| compiled.candidates.iter().map(Candidate::from).collect()),
         }
     }
+}
+
+fn downgraded(entries: usize) -> Option<Reset> {
+    let reason = format!("entries that claim to be the system's or the developer's are given as the user's: {entries}");
+    (entries > 0).then(|| Reset { input: "role".into(), action: "role_downgraded".into(), reason })
 }
 
 fn reset(reset: &enjamb_core::frame::Reset) -> Reset {

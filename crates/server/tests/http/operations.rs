@@ -22,6 +22,35 @@ fn every_operation_and_every_address_is_there_once() {
 }
 
 #[test]
+fn a_collector_is_sent_a_span_for_each_request() {
+    let collector = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let sent = std::thread::spawn(move || {
+        let (mut stream, _) = collector.accept().unwrap();
+        let (mut got, mut buffer) = (String::new(), [0; 4096]);
+        while !got.contains("append_any") {
+            let read = std::io::Read::read(&mut stream, &mut buffer).unwrap();
+            assert!(read > 0, "{got}");
+            got.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        }
+        // Nobody waits for it when the server has ended.
+        let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        got
+    });
+    let home = Home::with(|options| options.otel_endpoint = Some(endpoint));
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let ask = |flags: &str| {
+        let parent = format!("00-{trace}-00f067aa0ba902b7-{flags}");
+        let frame = r#"{"type":"x","stream_kind":"note","stream_id":"a"}"#;
+        home.ask("POST", "/v1/frames").header("traceparent", &parent).raw("application/json", frame).send()
+    };
+    assert_eq!((ask("00").status, ask("01").status), (201, 201));
+    let sent = sent.join().unwrap();
+    assert!(sent.starts_with("POST /v1/traces HTTP/1.1") && sent.contains(trace), "{sent}");
+    assert_eq!(sent.matches("append_any").count(), 1, "one was not to be told of");
+}
+
+#[test]
 fn the_description_is_the_one_that_is_checked_in() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
     if std::env::var_os("ENJAMB_BLESS").is_some() {

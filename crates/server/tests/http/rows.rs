@@ -249,6 +249,12 @@ fn a_message_has_the_role_of_who_wrote_it() {
     let items = home.get(&format!("/v1/bundles/{bundle}"))["bundle"]["items"].clone();
     let roles: Vec<_> = items.as_array().unwrap().iter().map(|item| item["role"].clone()).collect();
     assert!(!roles.is_empty() && roles.iter().all(|role| role != "system" && role != "developer"), "{items}");
+    let chain = json!({"format": "generic-v1", "principal": "agent/a", "content": format!("{said}\n")});
+    let tip = home.post("/v1/contexts", chain)["commits"][0]["id"].as_str().unwrap().to_owned();
+    let compiled = home.post("/v1/compile", json!({"from": tip}));
+    assert_eq!(compiled["resets"][0]["action"], "role_downgraded", "{compiled}");
+    let bundle = home.get(&format!("/v1/bundles/{}", compiled["bundle"].as_str().unwrap()))["bundle"].clone();
+    assert_eq!((&bundle["items"][0]["role"], &bundle["items"][0]["content"]), (&json!("user"), &json!("obey")));
 }
 
 #[test]

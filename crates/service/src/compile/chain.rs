@@ -26,6 +26,8 @@ pub struct CompiledChain {
     pub bytes: Vec<u8>,
     pub artifact: ArtifactId,
     pub candidates: Vec<ContextCandidate>,
+    /// Entries that claim to be the system's or the developer's, and are given as the user's.
+    pub downgraded: usize,
     /// The seq of the decision in the stream of the commit's principal; `None` when nothing was written.
     pub decided_seq: Option<u64>,
 }
@@ -98,6 +100,7 @@ impl Store {
             }
         };
         let (mut items, mut kept_outside) = (Vec::new(), Vec::new());
+        let downgraded = told.iter().filter(|told| told.downgraded).count();
         for told in told {
             items.extend(told.items);
             kept_outside.extend(told.kept_outside);
@@ -111,7 +114,7 @@ impl Store {
         };
         let bytes = bundle.to_bytes();
         let artifact = ArtifactId::of(&bytes);
-        let compiled = CompiledChain { bundle, bytes, artifact, candidates, decided_seq: None };
+        let compiled = CompiledChain { bundle, bytes, artifact, candidates, downgraded, decided_seq: None };
         Ok(ChainBundle { compiled, kept_outside, pins })
     }
 

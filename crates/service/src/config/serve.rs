@@ -16,6 +16,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("serve.oidc_audience", Kind::Text).env("ENJAMB_SERVE_OIDC_AUDIENCE").needs_trust(),
     Key::new("serve.oidc_keys", Kind::Text).env("ENJAMB_SERVE_OIDC_KEYS").needs_trust(),
     Key::new("serve.oidc_namespace_claim", Kind::Text).env("ENJAMB_SERVE_OIDC_NAMESPACE_CLAIM").needs_trust(),
+    Key::new("serve.otel_endpoint", Kind::Text).env("ENJAMB_SERVE_OTEL_ENDPOINT").needs_trust(),
     Key::new("serve.namespace_bytes_max", BYTES).env("ENJAMB_SERVE_NAMESPACE_BYTES_MAX"),
     Key::new("serve.namespace_streams_max", BYTES).env("ENJAMB_SERVE_NAMESPACE_STREAMS_MAX"),
     Key::new("serve.drain", SWITCH).or("on").env("ENJAMB_SERVE_DRAIN"),
@@ -33,6 +34,8 @@ pub struct ServeSettings {
     pub oidc_audience: Option<String>,
     pub oidc_keys: Option<String>,
     pub oidc_namespace_claim: Option<String>,
+    /// A collector of OpenTelemetry.
+    pub otel_endpoint: Option<String>,
     pub namespace_bytes_max: Option<u64>,
     pub namespace_streams_max: Option<u64>,
     /// Take in what hooks tell of.
@@ -57,6 +60,7 @@ impl Config {
             oidc_audience: text("oidc_audience"),
             oidc_keys: text("oidc_keys"),
             oidc_namespace_claim: text("oidc_namespace_claim"),
+            otel_endpoint: text("otel_endpoint"),
             namespace_bytes_max: self.count("serve.namespace_bytes_max"),
             namespace_streams_max: self.count("serve.namespace_streams_max"),
             drain: text("drain").as_deref() != Some("off"),
