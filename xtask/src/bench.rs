@@ -12,6 +12,7 @@ mod memory;
 mod rounds;
 mod runs;
 mod server;
+mod session;
 mod size;
 mod table;
 mod verify;
@@ -41,6 +42,7 @@ enum Workload {
     Contexts,
     Memory,
     Large,
+    Session,
     Server,
     Runs,
     Workspace,
@@ -57,6 +59,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("contexts", Workload::Contexts),
     ("memory", Workload::Memory),
     ("large", Workload::Large),
+    ("session", Workload::Session),
     ("server", Workload::Server),
     ("runs", Workload::Runs),
     ("workspace", Workload::Workspace),
@@ -154,6 +157,7 @@ impl Bench {
             Workload::Contexts => contexts::run(self),
             Workload::Memory => memory::run(self),
             Workload::Large => large::run(self),
+            Workload::Session => session::run(self),
             Workload::Server => server::run(self),
             Workload::Runs => runs::run(self),
             Workload::Workspace => workspace::run(self),
@@ -253,8 +257,8 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, server, \
-             runs, workspace"
+            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, session, \
+             server, runs, workspace"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

@@ -62,6 +62,7 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::Contexts
         | Workload::Memory
         | Workload::Large
+        | Workload::Session
         | Workload::Server
         | Workload::Runs
         | Workload::Workspace => None,

@@ -1,7 +1,7 @@
 //! memory: the most that a command held at once, with an artifact of 1 GiB. Linux only: it reads `VmHWM` in `/proc`.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,15 +55,21 @@ fn round(bench: &Bench) -> Result<Vec<(&'static str, Peak)>, Problem> {
 
 /// Runs a command to its end and keeps an eye on its memory.
 pub(super) fn watched(command: &mut Command) -> Result<Peak, Problem> {
+    watched_ending(command, &[0])
+}
+
+/// As `watched`, for a command that may end with any of these.
+pub(super) fn watched_ending(command: &mut Command, codes: &[i32]) -> Result<Peak, Problem> {
     let began = Instant::now();
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let is_fine = |ended: &ExitStatus| ended.code().is_some_and(|code| codes.contains(&code));
     let mut child = quiet.spawn().map_err(|cause| format!("enjamb could not be started: {cause}"))?;
     let status = format!("/proc/{}/status", child.id());
     let mut mib = 0.0;
     loop {
         let ended = child.try_wait().map_err(|cause| format!("enjamb could not be waited for: {cause}"))?;
         match ended {
-            Some(ended) if ended.success() => return Ok(Peak { mib, seconds: began.elapsed().as_secs_f64() }),
+            Some(ended) if is_fine(&ended) => return Ok(Peak { mib, seconds: began.elapsed().as_secs_f64() }),
             Some(ended) => return Err(format!("enjamb ended with {ended}")),
             None => {
                 mib = fs::read_to_string(&status).ok().and_then(|text| peak_mib(&text)).unwrap_or(mib);

@@ -178,3 +178,27 @@ fn there_and_back_again_is_what_was_there_followed_by_what_is_new() {
     assert!(lines[8].contains("capped") && !lines[8].contains("enjamb"), "what Codex wrote is as it was: {there}");
     check(&enjamb.run(&["check", "--for", "codex"]).done().out(), "codex-v1, 6 messages   would load\n");
 }
+
+#[test]
+fn a_chain_of_two_formats_is_repaired_once_it_is_in_one() {
+    let enjamb = Enjamb::new();
+    let [_, _, third] = broken(&enjamb);
+    let added = r#"{"timestamp":"2026-01-02T04:00:00.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"cap them"}]}}"#;
+    let tip = enjamb
+        .run_with(&["checkpoint", "--format", "codex-v1", "--parent", &third], format!("{added}\n"))
+        .done()
+        .line();
+    let refused = enjamb.run(&["repair", &tip]).exits(2);
+    check(
+        &refused.err(),
+        "\nerror: [..]claude-code-v1[..]codex-v1[..]\n\
+         help:  enjamb materialize ctx-[..] --format claude-code-v1 | enjamb checkpoint --type snapshot --parent ctx-[..] --format claude-code-v1\n",
+    );
+    let whole = enjamb.run(&["materialize", &tip, "--format", "claude-code-v1"]).done().stdout;
+    let snapshot = ["checkpoint", "--type", "snapshot", "--parent", &tip, "--format", "claude-code-v1"];
+    let snapshot = enjamb.run_with(&snapshot, whole).done().line();
+    let done = enjamb.json(&["repair", &snapshot]);
+    assert_eq!((&done["loads"], &done["left"]), (&json!(true), &json!([])));
+    let mended = enjamb.run(&["materialize", done["fork"].as_str().expect("a fork")]).done().out();
+    assert!(mended.contains("two sleeps") && mended.contains("cap them"), "{mended}");
+}

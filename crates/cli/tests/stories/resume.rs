@@ -173,17 +173,36 @@ fn the_budget_and_the_stop_choose_how_much_travels() {
 #[test]
 fn what_cannot_be_done_is_refused_and_leaves_nothing() {
     let enjamb = imported(2);
-    enjamb.run(&["resume", "@", "--in", "emacs"]).exits(2);
+    let unknown = enjamb.run(&["resume", "@", "--in", "emacs"]).exits(2);
+    assert!(unknown.err().contains("expected claude-code, codex, gemini or opencode"), "{}", unknown.err());
     enjamb.run(&["resume", "ctx-00000000"]).exits(3);
     enjamb.run(&["resume", "@", "--cwd", &enjamb.path("none")]).exits(3);
     let problem = enjamb.run(&["resume", "@", "--in", "codex", "--min-tier", "1", "--json"]).exits(11).problem();
     assert_eq!(problem["code"], "tier-too-low");
+    let lossy = enjamb.run(&["resume", "@", "--in", "codex", "--min-tier", "1"]).exits(11).err();
+    assert!(lossy.contains("tier 2, mapped") && lossy.contains("--min-tier 2"), "{lossy}");
     assert_eq!(files(enjamb.home().join(".codex")), Vec::<PathBuf>::new());
     // A file where a directory should be: as good as not writable, whoever runs the tests.
     enjamb.file(".codex", "");
     let failed = enjamb.run(&["resume", "@", "--in", "codex"]);
     assert!(matches!(failed.exit, Some(7 | 8)), "{:?} {}", failed.exit, failed.err());
     assert!(failed.err().contains(".codex/sessions"), "{}", failed.err());
+}
+
+#[test]
+fn a_runtime_that_is_not_here_gets_its_session_all_the_same() {
+    let enjamb = imported(1);
+    let empty = enjamb.path("empty");
+    fs::create_dir(&empty).unwrap();
+    let mut command = enjamb.command(&["resume", "@"]);
+    command.env("PATH", &empty);
+    let answer = crate::runner::answer(command, b"").done();
+    assert_eq!(answer.err(), "claude is not on the PATH; the session waits for it\n");
+    assert_eq!(files(enjamb.home().join(".claude/projects")).len(), 1);
+    let mut command = enjamb.command(&["resume", "@", "--exec"]);
+    command.env("PATH", &empty);
+    let answer = crate::runner::answer(command, b"").exits(3);
+    assert!(answer.err().contains("claude"), "{}", answer.err());
 }
 
 #[test]

@@ -22,8 +22,6 @@ pub enum Outcome {
     Mended(String),
     /// The runtime does not load the original, and there is nothing in it.
     Hopeless(String),
-    /// It does not apply here, for this reason.
-    Skipped(String),
 }
 
 /// A session of a runtime, as a file.
@@ -275,9 +273,6 @@ pub fn fork(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
 /// A session that was deleted comes back under its own id, and loads as it did.
 pub fn replant(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
     stage.clear()?;
-    if !stage.has_command("replant") {
-        return Ok(Outcome::Skipped("enjamb has no replant yet".into()));
-    }
     let (session, path) = record(stage, client)?;
     import(stage, &path)?;
     let before = fs::read(&path)?;
@@ -328,9 +323,6 @@ fn common_lines(original: &str, written: &str) -> (usize, usize) {
 /// A session from which the result of a call is gone: what was repaired loads, and shows all the rest.
 pub fn repair(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
     stage.clear()?;
-    if !stage.has_command("repair") {
-        return Ok(Outcome::Skipped("enjamb has no repair yet".into()));
-    }
     let (_, path) = record(stage, client)?;
     let whole = fs::read_to_string(&path)?;
     let is_result = |line: &&str| line.contains("\"tool_result\"") || line.contains("\"function_call_output\"");
@@ -360,13 +352,11 @@ pub fn repair(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
 /// Hooks that `capture on` put in place tell of the work of a real runtime: the chain is there.
 pub fn capture(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
     stage.clear()?;
-    if !stage.has_command("capture") {
-        return Ok(Outcome::Skipped("enjamb has no capture yet".into()));
-    }
-    if client == Client::Codex {
-        return Ok(Outcome::Skipped("Codex asks a person to trust hooks first".into()));
-    }
-    fs::create_dir_all(stage.home().join(".claude"))?;
+    let settings = match client {
+        Client::Claude => ".claude",
+        Client::Codex => ".codex",
+    };
+    fs::create_dir_all(stage.home().join(settings))?;
     stage.enjamb(&["init"])?;
     stage.enjamb(&["capture", "on", client.runtime(), "--yes"])?;
     let (session, _) = record(stage, client)?;

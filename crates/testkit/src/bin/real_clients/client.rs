@@ -161,7 +161,8 @@ impl Stage<'_> {
     fn codex(&self, turn: &Turn<'_>) -> Result<Command, Problem> {
         let mut command = self.command("codex");
         self.settle_codex(&mut command)?;
-        command.args(["exec", "--skip-git-repo-check"]);
+        // It asks a person to trust hooks, and nobody is here.
+        command.args(["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"]);
         if let Some(session) = turn.resume {
             command.args(["resume", session]);
         }
@@ -241,13 +242,6 @@ impl Stage<'_> {
             return Err(format!("enjamb {} failed: {}", arguments.join(" "), said.trim()).into());
         }
         Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// Whether this `enjamb` has a command.
-    pub fn has_command(&self, name: &str) -> bool {
-        let mut command = Command::new(&self.enjamb);
-        self.settle(&mut command);
-        command.args([name, "--help"]).output().is_ok_and(|output| output.status.success())
     }
 
     /// Where a runtime looks for a session.
