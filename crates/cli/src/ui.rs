@@ -2,7 +2,9 @@
 //!
 //! stdout is the answer; stderr is progress, notes and errors.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -17,6 +19,8 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 /// A bar that is done sooner than this was never worth showing.
 const PROGRESS_DELAY: Duration = Duration::from_millis(400);
+/// Stored bytes that are worth a write of their own.
+const DIRECT_BYTES_MIN: usize = 8 << 10;
 
 /// What the flags and the terminal ask for.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,8 @@ pub struct Ui {
     output: Output,
     terminal: bool,
     out: BufWriter<anstream::AutoStream<io::StdoutLock<'static>>>,
+    /// The same descriptor, for long stretches of stored bytes: standard output would be cut at the last line's end.
+    direct: Option<File>,
 }
 
 /// Rows that are aligned for a person and tab-separated for a pipe.
@@ -75,7 +81,7 @@ impl Ui {
     pub fn new(output: Output) -> Self {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
-        Self { output, terminal, out: BufWriter::new(anstream::AutoStream::auto(stdout.lock())) }
+        Self { output, terminal, out: BufWriter::new(anstream::AutoStream::auto(stdout.lock())), direct: None }
     }
 
     pub fn is_json(&self) -> bool {
@@ -130,7 +136,15 @@ impl Ui {
         // Straight to the descriptor: the colour filter would take escape sequences out of what is stored. The lock is
         // this thread's already, and it may be taken again.
         self.out.flush()?;
-        io::stdout().lock().write_all(bytes)
+        let mut stdout = io::stdout().lock();
+        if bytes.len() < DIRECT_BYTES_MIN {
+            return stdout.write_all(bytes);
+        }
+        stdout.flush()?;
+        match &mut self.direct {
+            Some(direct) => direct.write_all(bytes),
+            None => self.direct.insert(stdout.as_fd().try_clone_to_owned()?.into()).write_all(bytes),
+        }
     }
 
     /// Takes stored bytes in pieces, cut anywhere.

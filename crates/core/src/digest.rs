@@ -27,10 +27,13 @@ impl Digest {
         &self.0
     }
 
-    /// Exactly 64 lower-case hex digits, or `None`.
+    /// Digits of a digest in hex.
+    pub const HEX_LEN: usize = 64;
+
+    /// Exactly so many lower-case hex digits, or `None`.
     pub fn from_hex(text: &str) -> Option<Self> {
         let text = text.as_bytes();
-        if text.len() != 64 {
+        if text.len() != Self::HEX_LEN {
             return None;
         }
         let mut bytes = [0; 32];

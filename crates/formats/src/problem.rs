@@ -181,7 +181,7 @@ impl Code {
             Self::CwdGone => Remedy::Advice("name another directory when resuming"),
             Self::DamagedLine | Self::TornTail => Remedy::Repair("what cannot be read is left out"),
             Self::EncryptedForeign => Remedy::Repair("the encrypted content is left out"),
-            Self::EnvelopeIncomplete => Remedy::Repair("what is missing is filled in"),
+            Self::EnvelopeIncomplete => Remedy::Repair("what is missing is filled in, and what says nothing left out"),
             Self::FirstNotUser => Remedy::Repair("a message says that the beginning is missing"),
             Self::FirstSidechain => Remedy::Repair("side chains are left out"),
             Self::IdRepeated => Remedy::Repair("the repeated record is left out"),

@@ -20,6 +20,7 @@ use enjamb_core::{Json, Timestamp};
 use crate::fidelity::{Encoded, FidelityLedger, Outcome};
 use crate::format::Format;
 use crate::position::FormatError;
+use crate::repair::INTERRUPTED;
 
 /// Whose the session is to be.
 #[derive(Clone, Debug)]
@@ -185,9 +186,6 @@ fn dressed(mut conversation: Conversation, identity: &Identity, last: &mut Times
     }
     conversation
 }
-
-/// What a call is answered with that nothing answered.
-const INTERRUPTED: &str = "[Interrupted: no result was recorded.]";
 
 /// The conversation with a result for every call, and which entries were added for that.
 fn answered(conversation: Conversation) -> (Conversation, HashSet<usize>) {

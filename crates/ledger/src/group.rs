@@ -21,7 +21,7 @@ pub(crate) struct Group(Mutex<Queue>);
 struct Queue {
     waiting: Vec<Arc<Ticket>>,
     leading: bool,
-    /// Callers of the last group who have not come back yet.
+    /// Callers of the last group who have not come back yet, however many batches each had.
     expected: usize,
 }
 
@@ -63,6 +63,11 @@ impl Ticket {
         matches!(&*lock(&self.answer), Some(Err(LedgerError::Corrupt { what, .. })) if what == "the index")
     }
 
+    /// Whether the same caller waits for both.
+    fn is_of(&self, other: &Self) -> bool {
+        self.thread.id() == other.thread.id()
+    }
+
     fn wake(&self, state: u8) {
         self.state.store(state, Ordering::Release);
         self.thread.unpark();
@@ -87,24 +92,40 @@ impl Ticket {
 impl Group {
     /// Hands in a batch and returns its answer. `write` is called by one caller at a time, for all who wait.
     pub(crate) fn run(&self, batch: Batch, write: impl FnOnce(&mut Party<'_>)) -> Result<Appended, LedgerError> {
-        let ticket = Ticket::new(batch);
-        let leads = self.join(ticket.clone());
-        if !leads && ticket.wait() == DONE {
-            return ticket.take_answer();
+        self.run_all(vec![batch], write).pop().unwrap_or(Err(LedgerError::Poisoned))
+    }
+
+    /// Hands in batches of one caller, who waits for all of them, and returns their answers in order. They come
+    /// together, so they are written together: when the first is answered, all are.
+    pub(crate) fn run_all(
+        &self,
+        batches: Vec<Batch>,
+        write: impl FnOnce(&mut Party<'_>),
+    ) -> Vec<Result<Appended, LedgerError>> {
+        let tickets: Vec<_> = batches.into_iter().map(Ticket::new).collect();
+        if let Some(first) = tickets.first()
+            && (self.join(&tickets) || first.wait() == LEAD)
+        {
+            self.lead(first, tickets.len(), write);
         }
+        tickets.into_iter().map(|ticket| ticket.take_answer()).collect()
+    }
+
+    /// Writes for all who wait, and tells them; `own` is the first ticket of this caller, who has so many.
+    fn lead(&self, own: &Arc<Ticket>, own_len: usize, write: impl FnOnce(&mut Party<'_>)) {
         let mut party = Party { group: self, tickets: Vec::with_capacity(64), taken: 0 };
         party.grow();
         write(&mut party);
-        self.hand_over(party.tickets.len());
-        for other in party.tickets.iter().filter(|other| !Arc::ptr_eq(other, &ticket)) {
+        self.hand_over(party.tickets.len() - own_len + 1);
+        for other in party.tickets.iter().filter(|other| !other.is_of(own)) {
             other.wake(DONE);
         }
-        ticket.take_answer()
     }
 
-    fn join(&self, ticket: Arc<Ticket>) -> bool {
+    /// Joins those who wait, and says whether this caller is to write.
+    fn join(&self, tickets: &[Arc<Ticket>]) -> bool {
         let mut queue = lock(&self.0);
-        queue.waiting.push(ticket);
+        queue.waiting.extend(tickets.iter().cloned());
         queue.expected = queue.expected.saturating_sub(1);
         !std::mem::replace(&mut queue.leading, true)
     }

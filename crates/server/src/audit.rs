@@ -12,8 +12,8 @@ use enjamb_core::StreamId;
 use enjamb_service::{Append, DraftLine, Store};
 use serde::Serialize;
 
-/// The kind of the streams that tell who did what.
-pub const KIND: &str = "audit";
+pub use enjamb_service::AUDIT_KIND as KIND;
+
 const STREAM: &str = "audit/access";
 /// Records that wait to be written. Whoever comes when it is full waits as well.
 const WAITING_MAX: usize = 4_096;
@@ -63,16 +63,24 @@ impl Audit {
         Self { store, writer: Mutex::default() }
     }
 
-    /// Notes an entry; the first one starts the writer.
+    /// Notes an entry, and waits while too many wait to be written.
     pub fn note(&self, entry: Entry) {
-        let sender = {
-            let mut writer = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            writer.get_or_insert_with(|| Writer::start(self.store.clone())).sender.clone()
-        };
-        if let Err(TrySendError::Full(entry)) = sender.try_send(entry) {
-            // An error says that the writer is gone, which only happens when the server ends.
-            let _ = sender.send(entry);
+        // An error says that the writer is gone, which only happens when the server ends.
+        let _ = self.sender().send(entry);
+    }
+
+    /// Notes an entry, unless too many wait to be written; then it is given back.
+    pub fn try_note(&self, entry: Entry) -> Option<Entry> {
+        match self.sender().try_send(entry) {
+            Err(TrySendError::Full(entry)) => Some(entry),
+            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
         }
+    }
+
+    /// The way to the writer, who begins with the first entry.
+    fn sender(&self) -> SyncSender<Entry> {
+        let mut writer = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        writer.get_or_insert_with(|| Writer::start(self.store.clone())).sender.clone()
     }
 
     /// Writes what waits, and returns when it is on disk.

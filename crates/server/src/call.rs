@@ -1,8 +1,9 @@
 //! One request on its way to an operation, and what the operation replies.
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex};
 
+use axum::body::Bytes;
 use enjamb_core::redact::mask;
 use enjamb_core::{StreamId, Timestamp};
 use enjamb_service::{Actor, Agent, ImportOptions, ServiceError, Store};
@@ -25,7 +26,28 @@ pub struct Call {
     pub agent: Option<Arc<Surroundings>>,
     /// What the server has counted so far.
     pub metrics: Arc<Metrics>,
-    body: Mutex<Option<Box<dyn Read + Send>>>,
+    body: Mutex<Option<Sent>>,
+}
+
+/// The body of a request.
+pub enum Sent {
+    /// All of it is here.
+    Whole(Bytes),
+    /// It comes while it is read.
+    Coming(Box<dyn Read + Send>),
+}
+
+impl Sent {
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::Whole(bytes.into())
+    }
+
+    fn into_reader(self) -> Box<dyn Read + Send> {
+        match self {
+            Self::Whole(bytes) => Box::new(Cursor::new(bytes)),
+            Self::Coming(reader) => reader,
+        }
+    }
 }
 
 /// Who an agent is that started this program, and how what it writes is taken in.
@@ -57,7 +79,7 @@ impl Call {
     }
 
     #[must_use]
-    pub fn with_body(self, body: Box<dyn Read + Send>) -> Self {
+    pub fn with_body(self, body: Sent) -> Self {
         Self { body: Mutex::new(Some(body)), ..self }
     }
 
@@ -67,8 +89,31 @@ impl Call {
 
     /// The body, once.
     pub fn take_body(&self) -> Box<dyn Read + Send> {
-        let body = self.body.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        body.unwrap_or_else(|| Box::new(io::empty()))
+        self.take_sent().map_or_else(|| Box::new(io::empty()) as Box<dyn Read + Send>, Sent::into_reader)
+    }
+
+    /// The body, once, if it has at most so many bytes.
+    pub fn take_whole(&self, bytes_max: u64) -> io::Result<Option<Bytes>> {
+        let bytes = match self.take_sent() {
+            None => Bytes::new(),
+            Some(Sent::Whole(bytes)) => bytes,
+            Some(Sent::Coming(reader)) => {
+                let mut bytes = Vec::new();
+                reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
+                bytes.into()
+            }
+        };
+        Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= bytes_max))
+    }
+
+    /// Whether the body is here, and has at most so many bytes.
+    pub fn is_small(&self, bytes_max: usize) -> bool {
+        let body = self.body.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        matches!(&*body, Some(Sent::Whole(bytes)) if bytes.len() <= bytes_max)
+    }
+
+    fn take_sent(&self) -> Option<Sent> {
+        self.body.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
     /// Who acts, as frames record it. A token that belongs to a principal speaks for nobody else.

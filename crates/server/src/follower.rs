@@ -145,6 +145,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         let mut check = self.follower.allowed.as_ref().map(|_| every(RECHECK));
         loop {
             tokio::select! {
+                // Mostly there is something to send, and then what comes after it need not be asked.
+                biased;
+                () = tick(&mut check) => self.follower.check_allowed()?,
                 told = live.recv() => match told {
                     Ok(batch) => {
                         let follow = &self.follower.follow;
@@ -156,7 +159,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                     Err(RecvError::Closed) => return Err(End::Quiet),
                 },
                 _ = beat.tick() => self.send(b": ping\n\n").await?,
-                () = tick(&mut check) => self.follower.check_allowed()?,
                 _ = self.follower.ending.changed() => return Err(End::Quiet),
                 () = gone(&mut self.stream) => return Err(End::Quiet),
             }
@@ -164,6 +166,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 
     async fn pass_on(&mut self, piece: Piece) -> Step<()> {
+        if *self.follower.ending.borrow() {
+            return Err(End::Quiet);
+        }
         let follow = &mut self.follower.follow;
         follow.next = piece.last.map_or(follow.next, |last| last + 1);
         if piece.events.is_empty() { Ok(()) } else { self.send(&piece.events).await }
@@ -174,6 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     async fn send(&mut self, bytes: &[u8]) -> Step<()> {
         let began = Instant::now();
         tokio::select! {
+            biased;
             wrote = self.stream.write_all(bytes) => wrote.map_err(|_| End::Quiet)?,
             _ = self.follower.ending.wait_for(|ending| *ending) => return Err(End::Quiet),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -12,10 +12,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Statu
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use enjamb_ledger::Ledger;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
@@ -25,13 +24,14 @@ use crate::app::{App, Peer};
 use crate::audit::Entry;
 use crate::auth::Caller;
 use crate::body::{PIECES, Reading, Receiving, pass_on};
-use crate::call::{Call, CallHeaders, Reply, ReplyBody, Source};
+use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent, Source};
 use crate::follower::{Allowed, Follower};
 use crate::keys::Claimed;
-use crate::limit::{Held, Limiter, Slot};
+use crate::limit::{Held, Slot};
 use crate::listen::Aside;
 use crate::problem::{Problem, Result};
 use crate::route::{Gives, Method, Route, Takes};
+use crate::run::{joined, permit, run};
 use crate::space::Space;
 use crate::sse::Follow;
 use crate::{docs, input, mcp, ops};
@@ -39,13 +39,16 @@ use crate::{docs, input, mcp, ops};
 /// Bytes of a request's address, and of its headers.
 const URL_BYTES_MAX: usize = 8 << 10;
 const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Of a request that is refused, so much is read, for so long.
+const PASSED_OVER_BYTES_MAX: usize = 64 << 10;
+const PASSED_OVER_WITHIN: Duration = Duration::from_millis(250);
 const NOTHING_RUNS: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// The router of a server.
 pub fn router(app: &Arc<App>) -> Router {
     let mut by_path: Vec<(&'static str, MethodRouter)> = Vec::new();
     for route in ops::routes() {
-        let route = Arc::new(Served { properties: route.properties(), route });
+        let route = Arc::new(Served { properties: route.properties(), route: Arc::new(route) });
         let (app, filter, path) = (app.clone(), filter(route.route.method), route.route.path);
         let handler = on(filter, move |request: Request| handle(app.clone(), route.clone(), request));
         match by_path.iter_mut().find(|(known, _)| *known == path) {
@@ -85,7 +88,7 @@ impl Predicate for Compressible {
 
 /// A route and what is asked of it often.
 struct Served {
-    route: Route,
+    route: Arc<Route>,
     properties: Vec<(String, Value)>,
 }
 
@@ -183,14 +186,16 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Network);
     let caller = app.caller(&parts.headers, peer).await;
-    app.admit(&caller, route)?;
-    check_media(route, &parts.headers)?;
+    if let Err(problem) = app.admit(&caller, route).and_then(|()| check_media(route, &parts.headers)) {
+        pass_over(body).await;
+        return Err(problem);
+    }
     let mut params = path_params(&mut parts).await?;
     let query = input::query(parts.uri.query().unwrap_or_default(), &served.properties)?;
     add(&mut params, query)?;
     let slot = slot(app, &caller, route)?;
     let headers = call_headers(&parts.headers)?;
-    let reader = take_body(app, route, body, &parts.headers, &mut params).await?;
+    let sent = take_body(app, route, body, &parts.headers, &mut params).await?;
     let claim = match claim(app, route, &caller, &parts, &params, &headers)? {
         Some(Claimed::Before(reply)) => {
             let space = app.spaces.main().clone();
@@ -202,12 +207,12 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let space = space_of(app, &caller).await?;
     let mut call = Call::new(space.clone(), caller.clone(), params);
     (call.headers, call.metrics) = (headers, app.metrics.clone());
-    let call = match reader {
-        Some(reader) => call.with_body(Box::new(reader)),
+    let call = match sent {
+        Some(sent) => call.with_body(sent),
         None => call,
     };
     let entry = entry(&caller, route, &parts, request_id);
-    let reply = run(app, served.clone(), call, entry).await?;
+    let reply = run(app, &served.route, call, entry).await?;
     if let Some(claim) = claim {
         claim.answered(&reply);
     }
@@ -245,60 +250,6 @@ async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
     }
     let (app, namespace) = (app.clone(), caller.namespace.clone());
     Ok(joined(spawn_blocking(move || app.spaces.of(namespace.as_deref())).await)??)
-}
-
-/// Runs an operation on a thread of its own, and tells of it.
-async fn run(app: &Arc<App>, served: Arc<Served>, call: Call, entry: Option<Entry>) -> Result<Reply> {
-    let permit = permit(app).await?;
-    let app = app.clone();
-    let ran = spawn_blocking(move || {
-        let _permit = permit;
-        let ran = check_room(&app.limiter, &served.route, &call).and_then(|()| served.route.run(&call));
-        if served.route.writes() {
-            call.space.hub.wake();
-        }
-        if let Some(mut entry) = entry {
-            entry.status = ran.as_ref().map_or_else(|problem| problem.status, |reply| reply.status);
-            call.space.audit.note(entry);
-        }
-        ran
-    });
-    joined(ran.await)?
-}
-
-/// Whether a namespace may hold more than it does. What is logical counts: nobody learns what others have stored.
-fn check_room(limiter: &Limiter, route: &Route, call: &Call) -> Result<()> {
-    let bounds = limiter.bounds();
-    let is_bound = bounds.namespace_bytes_max.is_some() || bounds.namespace_streams_max.is_some();
-    if !is_bound || !route.writes() || call.caller.namespace.is_none() {
-        return Ok(());
-    }
-    let totals = call.store().ledger().totals()?;
-    let over = |used: u64, limit: Option<u64>| limit.filter(|limit| used >= *limit).map(|limit| (used, limit));
-    let full = |status, what: &str, (used, limit): (u64, u64)| {
-        let title = format!("this namespace has {used} {what}, and may have {limit}");
-        Err(Problem::new(status, "quota", title).with("used", used).with("limit", limit))
-    };
-    let bytes = totals.frame_bytes + totals.artifact_bytes;
-    match (over(bytes, bounds.namespace_bytes_max), over(totals.streams, bounds.namespace_streams_max)) {
-        (Some(over), _) => full(507, "bytes", over),
-        (None, Some(over)) => full(429, "streams", over),
-        (None, None) => Ok(()),
-    }
-}
-
-async fn permit(app: &Arc<App>) -> Result<OwnedSemaphorePermit> {
-    let busy = || Problem::new(503, "busy", "too much is going on: try again").header("retry-after", "1");
-    let waited = timeout(app.patience.queue, app.running.clone().acquire_owned()).await;
-    waited.map_err(|_| busy())?.map_err(|_| Problem::shutting_down())
-}
-
-/// What a thread came back with. One that panicked is our mistake, and the request's alone.
-fn joined<T>(joined: std::result::Result<T, tokio::task::JoinError>) -> Result<T> {
-    joined.map_err(|error| {
-        tracing::error!(%error, "an operation panicked");
-        Problem::new(500, "internal", "the server made a mistake: its log says more")
-    })
 }
 
 /// What is told of a request in the audit stream: what others write, and what they read of artifacts and packs.
@@ -411,16 +362,16 @@ async fn take_body(
     body: Body,
     headers: &HeaderMap,
     params: &mut Map<String, Value>,
-) -> Result<Option<Box<dyn io::Read + Send>>> {
+) -> Result<Option<Sent>> {
     match route.takes {
         Takes::Nothing => Ok(None),
         Takes::Bytes => {
             let (sender, reading) = Reading::pair();
             let (idle, most) = (app.patience.idle, enjamb_core::limits::ARTIFACT_BYTES_MAX);
             tokio::spawn(pass_on(body, sender, idle, most));
-            Ok(Some(Box::new(reading)))
+            Ok(Some(Sent::Coming(Box::new(reading))))
         }
-        Takes::Frames => Ok(Some(Box::new(io::Cursor::new(whole(app, body, headers).await?)))),
+        Takes::Frames => Ok(Some(Sent::whole(whole(app, body, headers).await?))),
         Takes::Json => {
             let body = whole(app, body, headers).await?;
             if body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
@@ -434,6 +385,12 @@ async fn take_body(
             Ok(None)
         }
     }
+}
+
+/// Takes the body of a request that is refused, if it is small and comes at once: a connection that is closed on bytes that
+/// nobody read takes the answer with it.
+async fn pass_over(body: Body) {
+    let _ = timeout(PASSED_OVER_WITHIN, Limited::new(body, PASSED_OVER_BYTES_MAX).collect()).await;
 }
 
 /// A body that is small enough to be held, and comes soon enough.

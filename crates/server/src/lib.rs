@@ -2,6 +2,7 @@
 //! OpenAPI document and the tests of authorization are made from.
 
 mod app;
+mod appender;
 mod audit;
 mod auth;
 mod body;
@@ -16,6 +17,7 @@ mod hub;
 mod impatient;
 mod input;
 mod keys;
+mod lane;
 mod limit;
 mod listen;
 mod mcp;
@@ -26,16 +28,18 @@ mod ops;
 mod pages;
 mod problem;
 mod route;
+mod run;
 mod server;
 mod space;
 mod sse;
+pub mod sync;
 pub mod view;
 pub mod wire;
 
 pub use app::Patience;
 pub use auth::{KeySource, NewToken, OidcError, OidcOptions, Secret, TokenError, TokenView, Tokens};
 pub use call::Surroundings;
-pub use client::{Address, Client, ClientError, Download, Follow};
+pub use client::{Address, Client, ClientError, Download, Follow, Silence};
 pub use follower::Pace;
 pub use limit::Bounds;
 pub use listen::{ListenError, TlsFiles, socket_of};

@@ -22,7 +22,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -31,6 +30,7 @@ use tower_service::Service;
 use crate::app::Peer;
 use crate::follower::Follower;
 use crate::impatient::Impatient;
+use crate::lane::Road;
 
 /// Connections that are open at once.
 const CONNECTIONS_MAX: usize = 8_192;
@@ -159,7 +159,7 @@ pub async fn serve(
     bound: Bound,
     router: Router,
     ending: watch::Receiver<bool>,
-    aside: Handle,
+    road: Road,
     refused: Refused,
 ) -> io::Result<()> {
     bound.tcp.set_nonblocking(true)?;
@@ -171,7 +171,7 @@ pub async fn serve(
         ending: ending.clone(),
         slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         open,
-        aside,
+        road,
         refused,
     };
     let by_tcp = tokio::spawn(accept_tcp(tcp, bound.tls.map(TlsAcceptor::from), connections.clone()));
@@ -197,7 +197,7 @@ struct Connections {
     ending: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
     open: mpsc::Sender<()>,
-    aside: Handle,
+    road: Road,
     refused: Refused,
 }
 
@@ -307,7 +307,7 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { router, mut ending, open, aside, .. } = self;
+        let Self { router, mut ending, open, road, .. } = self;
         let held = (slot, open);
         let parting = Parting::default();
         let left = parting.clone();
@@ -339,8 +339,9 @@ impl Connections {
         }
         if let Some((head, follower)) = parted {
             let stream = connection.into_parts().io.into_inner();
-            aside.spawn(async move {
-                let _held = held;
+            let lane = road.lane();
+            lane.threads.clone().spawn(async move {
+                let _held = (held, lane);
                 follower.serve(stream, head).await;
             });
         }

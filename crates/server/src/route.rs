@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use enjamb_ledger::{Appended, Batch, Ledger};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,6 +81,13 @@ pub enum Gives {
 }
 
 type Run = dyn Fn(&Call) -> Result<Reply> + Send + Sync;
+type Prepare = dyn Fn(&Call) -> Result<Batch> + Send + Sync;
+
+/// An operation that waits for nothing but an append: what is appended, and what is answered when it is on disk.
+pub struct Appends {
+    pub batch: Box<Prepare>,
+    pub answer: fn(&Appended) -> Reply,
+}
 
 /// An operation: where it is, who may, what it takes and gives, and how it is done.
 #[derive(Clone)]
@@ -101,6 +109,7 @@ pub struct Route {
     input: fn(&mut SchemaGenerator) -> Schema,
     output: Option<fn(&mut SchemaGenerator) -> Schema>,
     run: Arc<Run>,
+    appends: Option<Arc<Appends>>,
 }
 
 impl fmt::Debug for Route {
@@ -188,6 +197,23 @@ impl Draft {
         route
     }
 
+    /// Parameters in, a batch out; when it is on disk, a JSON document with a status and headers that depend.
+    pub fn appends<I, O>(self, batch: fn(&Call, I) -> Result<Batch>, answer: fn(&Appended) -> Reply) -> Route
+    where
+        I: DeserializeOwned + JsonSchema + 'static,
+        O: JsonSchema + 'static,
+    {
+        let run = move |call: &Call, input| {
+            let stored = call.store().ledger().append(batch(call, input)?);
+            Ok(answer(&stored.map_err(enjamb_service::ServiceError::from)?))
+        };
+        let mut route = self.replies::<I>(run);
+        route.output = Some(|schemas| schemas.subschema_for::<O>());
+        let batch = Box::new(move |call: &Call| batch(call, input::read(&call.params)?));
+        route.appends = Some(Arc::new(Appends { batch, answer }));
+        route
+    }
+
     /// Parameters in, whatever the operation makes of them out.
     pub fn replies<I>(self, run: impl Fn(&Call, I) -> Result<Reply> + Send + Sync + 'static) -> Route
     where
@@ -207,6 +233,7 @@ impl Draft {
             input: |schemas| I::json_schema(schemas),
             output: None,
             run: Arc::new(move |call| run(call, input::read(&call.params)?)),
+            appends: None,
         }
     }
 }
@@ -214,6 +241,11 @@ impl Draft {
 impl Route {
     pub fn run(&self, call: &Call) -> Result<Reply> {
         (self.run)(call)
+    }
+
+    /// How it is done without a thread that waits, if it can be.
+    pub fn as_append(&self) -> Option<&Appends> {
+        self.appends.as_deref()
     }
 
     /// The parameters, as one object: those of the path, the query and the body.

@@ -14,15 +14,13 @@ use crate::auth::{Oidc, OidcError, OidcOptions, TokenError, Tokens};
 use crate::follower::Pace;
 use crate::gate::Gate;
 use crate::http;
+use crate::lane::Lanes;
 use crate::limit::{Bounds, Limiter};
 use crate::listen::{self, Bound, ListenError, Places, Refused, TlsFiles};
 use crate::space::{Space, Spaces};
 
-/// Threads that wait for disks on behalf of requests, and of followers.
+/// Threads that wait for disks on behalf of requests.
 const BLOCKING_MAX: usize = 512;
-const REPLAYING_MAX: usize = 32;
-#[cfg(target_os = "linux")]
-const ASIDE_NICE: i32 = 5;
 
 /// How to serve a store.
 #[derive(Clone, Debug)]
@@ -88,7 +86,7 @@ pub struct Served {
 pub struct Server {
     runtime: Runtime,
     /// Where followers are served: there are many of them, and requests are not to wait for them.
-    aside: Runtime,
+    lanes: Lanes,
     app: Arc<App>,
     bound: Bound,
     end: watch::Sender<bool>,
@@ -119,14 +117,8 @@ impl Server {
             .max_blocking_threads(BLOCKING_MAX)
             .build()
             .map_err(ServeError::Start)?;
-        let aside = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .worker_threads(1)
-            .max_blocking_threads(REPLAYING_MAX)
-            .on_thread_start(give_way)
-            .build()
-            .map_err(ServeError::Start)?;
-        Ok(Self { runtime, aside, app: Arc::new(app), bound, end })
+        let lanes = Lanes::new().map_err(ServeError::Start)?;
+        Ok(Self { runtime, lanes, app: Arc::new(app), bound, end })
     }
 
     pub fn served(&self) -> Served {
@@ -146,18 +138,19 @@ impl Server {
     }
 
     fn serve(self) -> Result<(), ServeError> {
-        let Self { runtime, aside, app, bound, end } = self;
+        let Self { runtime, lanes, app, bound, end } = self;
         let router = http::router(&app);
         let main = app.spaces.main().clone();
         let refused: Refused = Arc::new(move |uid| main.audit.note(Entry::refused(uid)));
         let ending = app.ending.clone();
-        let served = runtime.block_on(listen::serve(bound, router, ending, aside.handle().clone(), refused));
+        let served = runtime.block_on(listen::serve(bound, router, ending, lanes.road(), refused));
         drop(end);
         for space in app.spaces.all() {
+            space.appender.finish();
             space.hub.end();
             space.audit.finish();
         }
-        aside.shutdown_timeout(std::time::Duration::from_secs(1));
+        lanes.end();
         runtime.shutdown_timeout(std::time::Duration::from_secs(5));
         served.map_err(ServeError::Start)
     }
@@ -188,14 +181,6 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Lets threads that serve requests go first. On Linux a priority is a thread's; elsewhere it would be that of all.
-fn give_way() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, ASIDE_NICE) {
-        tracing::debug!(%error, "followers are served as eagerly as requests");
     }
 }
 

@@ -8,6 +8,7 @@ use enjamb_service::{Env, Result, Store};
 
 use tokio::sync::Semaphore;
 
+use crate::appender::Appender;
 use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
@@ -19,6 +20,7 @@ const DIR: &str = "namespaces";
 /// One store that is served, and what belongs to it alone.
 pub struct Space {
     pub store: Arc<Store>,
+    pub appender: Appender,
     pub hub: Hub,
     pub audit: Audit,
     pub flights: Flights,
@@ -35,6 +37,7 @@ impl Space {
     pub fn new(store: Arc<Store>) -> Arc<Self> {
         let (hub, audit) = (Hub::new(store.clone()), Audit::new(store.clone()));
         Arc::new(Self {
+            appender: Appender::new(store.clone()),
             store,
             hub,
             audit,
@@ -55,8 +58,13 @@ pub struct Spaces {
 impl Spaces {
     /// Opens the store in a directory, making it if there is none.
     pub fn open(dir: &Path) -> Result<Self> {
-        let main = Space::new(Arc::new(Store::create(dir, Env::system())?));
-        Ok(Self { dir: dir.to_owned(), main, others: Mutex::default() })
+        Ok(Self::new(Store::create(dir, Env::system())?))
+    }
+
+    /// A store that is open already, and its namespaces.
+    pub fn new(store: Store) -> Self {
+        let dir = store.dir().to_owned();
+        Self { dir, main: Space::new(Arc::new(store)), others: Mutex::default() }
     }
 
     pub fn main(&self) -> &Arc<Space> {

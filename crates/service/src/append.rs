@@ -27,6 +27,11 @@ pub struct DraftLine {
 impl Store {
     /// Appends frames and returns when they are on disk.
     pub fn append(&self, request: Append) -> Result<Appended> {
+        Ok(self.ledger.append(self.append_batch(request)?)?)
+    }
+
+    /// What an append stores: its frames, read, each with an id and a time. Nothing is waited for.
+    pub fn append_batch(&self, request: Append) -> Result<Batch> {
         let mut frames = Vec::with_capacity(request.lines.len());
         let mut expected_seq = request.expected_seq;
         for line in request.lines {
@@ -34,8 +39,7 @@ impl Store {
             let frame = self.new_frame(line.json, request.stream.as_ref(), expected_seq.take());
             frames.push(frame.map_err(|source| ServiceError::Line { line: number, source: Box::new(source) })?);
         }
-        let batch = Batch { frames, idempotency_key: request.idempotency_key, ..Batch::default() };
-        Ok(self.ledger.append(batch)?)
+        Ok(Batch { frames, idempotency_key: request.idempotency_key, ..Batch::default() })
     }
 
     fn new_frame(&self, json: Vec<u8>, stream: Option<&StreamId>, expected_seq: Option<u64>) -> Result<NewFrame> {

@@ -23,8 +23,9 @@ pub(crate) use stream::Broken;
 
 /// Changes when the same deltas would be joined or translated to other bytes.
 const TRANSLATOR_VERSION: u32 = 1;
-/// What is checked as a whole before any of it is handed out.
-const CHUNK_BYTES: u64 = 256 << 10;
+/// What is checked as a whole before any of it is handed out. It is hashed while it is in the nearest cache of the
+/// processor: a fourth of a megabyte takes a fifth longer.
+const CHUNK_BYTES: u64 = 64 << 10;
 
 /// Where materializations are kept, and how much.
 pub(crate) struct Cache {
@@ -65,6 +66,10 @@ impl Key {
 impl Cache {
     pub(crate) fn of(store: &Path) -> Self {
         Self { dir: store.join("cache"), bytes_min: 1 << 20, bytes_max: 1 << 30 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        fs::read_dir(&self.dir).map_or(true, |mut files| files.next().is_none())
     }
 
     pub(crate) fn find(&self, key: &Key) -> Option<Known> {

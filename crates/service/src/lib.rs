@@ -41,6 +41,7 @@ mod secrets;
 mod snapshot;
 mod status;
 mod summarize;
+mod sync;
 mod tag;
 mod task;
 mod thread;
@@ -76,8 +77,8 @@ pub use compact::{
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use config::{
-    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, ServeSettings, Setting,
-    SettingValue, Template, Trust,
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RemoteSetting, RunSettings, ServeSettings,
+    Setting, SettingValue, Template, Trust,
 };
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
@@ -108,13 +109,14 @@ pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
 pub use summarize::{Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary};
+pub use sync::{AUDIT_KIND, FramePage, Received, SyncError, Want};
 pub use tag::TagView;
 pub use task::{
     TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,
 };
 pub use thread::{Post, Posted, RunId, ThreadOrigin, ThreadView};
 pub use thread_error::ThreadError;
-pub use thread_search::{ThreadEdge, ThreadHit, ThreadQuery};
+pub use thread_search::{HitPlace, ThreadEdge, ThreadHit, ThreadQuery};
 pub use turn::{
     CommandTool, Denial, Effect, EndReason, EndedRun, Ending, McpServer, Means, Prices, Provider, ProviderOptions,
     ToolLimits, Toolbox, Turn, TurnEvent, Turned,
@@ -162,6 +164,12 @@ impl Store {
     pub fn create(dir: &Path, env: Env) -> Result<Self> {
         let ledger = SqliteLedger::create(dir, SqliteOptions::default(), &env.new_id())?;
         Ok(Self { ledger, env, cache: Cache::of(dir) })
+    }
+
+    /// A store on an engine that is open already.
+    pub fn over(ledger: SqliteLedger, env: Env) -> Self {
+        let cache = Cache::of(ledger.dir());
+        Self { ledger, env, cache }
     }
 
     pub fn dir(&self) -> &Path {

@@ -136,6 +136,9 @@ impl Store {
     /// The nearest commit before the tip whose conversation was asked for, and what came after it.
     fn kept_before(&self, request: &Materialize) -> Result<Option<Ancestor>> {
         let Some(tip) = &request.tip else { return Ok(None) };
+        if self.cache.is_empty() {
+            return Ok(None);
+        }
         let near = self.ledger.parts(tip, &request.stop, KEPT_BEFORE_MAX)?;
         let mut later = Vec::new();
         for part in near.ok_or_else(|| commits::unknown(tip))? {

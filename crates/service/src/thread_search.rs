@@ -1,5 +1,6 @@
 //! Looking over all threads at once: what was said, which files were touched, and how threads hang together.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use enjamb_core::frame::{Body, ContinuityBody, Frame};
@@ -33,6 +34,20 @@ pub struct ThreadHit {
     pub text: String,
 }
 
+/// Where a hit is among all: the last comes first, and of several at one instant those of one thread stay together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HitPlace {
+    pub at_ms: Reverse<u64>,
+    pub thread: String,
+    pub seq: Reverse<u64>,
+}
+
+impl HitPlace {
+    pub fn of(hit: &ThreadHit) -> Self {
+        Self { at_ms: Reverse(hit.at_ms), thread: hit.thread.clone(), seq: Reverse(hit.seq) }
+    }
+}
+
 /// A link between two threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadEdge {
@@ -49,9 +64,14 @@ pub struct ThreadEdge {
 type Places = BTreeMap<StreamId, BTreeSet<u64>>;
 
 impl Store {
-    /// Frames of threads that fit, the last first, at most `limit`. Only frames that the index points to are read, and of
-    /// each thread no more than are shown.
-    pub fn search_threads(&self, query: &ThreadQuery, limit: usize) -> Result<Vec<ThreadHit>> {
+    /// Frames of threads that fit, the last first, at most `limit`, and those after a place if one is given. Only frames
+    /// that the index points to are read, and of each thread no more than are shown.
+    pub fn search_threads(
+        &self,
+        query: &ThreadQuery,
+        after: Option<&HitPlace>,
+        limit: usize,
+    ) -> Result<Vec<ThreadHit>> {
         let (wanted, places) = match query {
             ThreadQuery::Text(text) => (Wanted::words(text), self.places_of_words(text)?),
             ThreadQuery::File(path) => {
@@ -66,13 +86,13 @@ impl Store {
                 if found == limit {
                     break;
                 }
-                if let Some(hit) = wanted.hit(&self.frame_at(&thread, seq)?) {
-                    hits.push(hit);
-                    found += 1;
-                }
+                let hit = wanted.hit(&self.frame_at(&thread, seq)?);
+                let hit = hit.filter(|hit| after.is_none_or(|after| HitPlace::of(hit) > *after));
+                found += usize::from(hit.is_some());
+                hits.extend(hit);
             }
         }
-        hits.sort_by(|a: &ThreadHit, b| (b.at_ms, &a.thread, b.seq).cmp(&(a.at_ms, &b.thread, a.seq)));
+        hits.sort_by_cached_key(HitPlace::of);
         hits.truncate(limit);
         Ok(hits)
     }

@@ -56,11 +56,13 @@ impl Log {
             revision => Some(revision.unwrap_or_else(|| "@".into())),
         };
         let after = self.after.as_deref().map(|text| commit_id(&operations, text)).transpose()?;
-        let page = list(&operations, from.as_deref(), &filter, after, self.limit)?;
-        if !self.graph || context.ui.is_json() {
+        let is_drawn = self.graph && !context.ui.is_json();
+        let wanted = Wanted { from: from.as_deref(), branches: is_drawn, limit: self.limit };
+        let page = pages(&operations, wanted, &filter, after)?;
+        if !is_drawn {
             return report(context, "log", &page);
         }
-        for line in graph(context, &operations, &page.contexts, self.limit)? {
+        for line in graph(context, page.contexts, self.limit) {
             context.ui.answer(line)?;
         }
         Ok(Exit::Done)
@@ -73,7 +75,17 @@ pub fn commit_id(operations: &Operations, revision: &str) -> Result<String> {
     Ok(found.id)
 }
 
-/// Commits of the store, or along a chain, as many as are wanted: pages of an operation are bounded.
+/// Which commits are listed.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// Along the chain of this one; otherwise all of the store.
+    from: Option<&'a str>,
+    /// Also those that leave the chain.
+    branches: bool,
+    limit: usize,
+}
+
+/// Commits of the store, or along a chain.
 pub fn list(
     operations: &Operations,
     from: Option<&str>,
@@ -81,16 +93,26 @@ pub fn list(
     after: Option<String>,
     limit: usize,
 ) -> Result<view::Contexts> {
+    pages(operations, Wanted { from, branches: false, limit }, filter, after)
+}
+
+/// As many commits as are wanted: pages of an operation are bounded.
+fn pages(
+    operations: &Operations,
+    wanted: Wanted<'_>,
+    filter: &Filter,
+    after: Option<String>,
+) -> Result<view::Contexts> {
     let mut all = view::Contexts { contexts: Vec::new(), next: after };
     loop {
-        let left = limit.saturating_sub(all.contexts.len()).min(limits::PAGE_ROWS_MAX);
+        let left = wanted.limit.saturating_sub(all.contexts.len()).min(limits::PAGE_ROWS_MAX);
         if left == 0 {
             return Ok(all);
         }
         let page: view::Contexts = operations.call(
             "log",
             json!({
-                "from": from, "principal": filter.principal, "template": filter.template, "session": filter.session,
+                "from": wanted.from, "branches": wanted.branches, "principal": filter.principal, "template": filter.template, "session": filter.session,
                 "ticket": filter.ticket, "has_ticket": filter.has_ticket, "thread": filter.thread,
                 "format": filter.format, "since": filter.since.map(|at| at.to_string()),
                 "until": filter.until.map(|at| at.to_string()), "no_summary": filter.no_summary, "tips": filter.tips,
@@ -151,18 +173,9 @@ fn sign(kind: &str) -> &'static str {
     }
 }
 
-/// The history and the branches that leave it, newest first, drawn as lanes. The first of the history is its tip.
-fn graph(
-    context: &Context<'_>,
-    operations: &Operations,
-    history: &[view::Context],
-    limit: usize,
-) -> Result<Vec<String>> {
-    let mut all = history.to_vec();
-    for commit in history {
-        add_branches(operations, &mut all, &commit.id, limit)?;
-    }
-    let tip = history.first().map(|commit| commit.id.clone()).unwrap_or_default();
+/// A history and the branches that leave it, newest first, drawn as lanes. The first that is given is the tip.
+fn graph(context: &Context<'_>, mut all: Vec<view::Context>, limit: usize) -> Vec<String> {
+    let tip = all.first().map(|commit| commit.id.clone()).unwrap_or_default();
     // Children before parents, and of two branches the younger first.
     all.sort_by_key(|commit| std::cmp::Reverse((micros(&commit.created_at), commit.generation)));
     let now = now_ms();
@@ -179,27 +192,11 @@ fn graph(
             renderer.next_row(commit.id.clone(), parents.into_iter().collect(), glyph.into(), told(commit, &when));
         lines.extend(row.lines().map(str::to_owned));
     }
-    Ok(lines)
+    lines
 }
 
 fn micros(at: &str) -> i64 {
     at.parse::<enjamb_core::Timestamp>().map_or(0, enjamb_core::Timestamp::as_micros)
-}
-
-/// Adds what follows a commit and is not there yet.
-fn add_branches(operations: &Operations, all: &mut Vec<view::Context>, of: &str, limit: usize) -> Result<()> {
-    let mut waiting = vec![of.to_owned()];
-    while let Some(id) = waiting.pop().filter(|_| all.len() < limit.saturating_mul(4)) {
-        let children: view::SomeContexts =
-            operations.call("children", json!({"context": id, "limit": limits::PAGE_ROWS_MAX}))?;
-        for child in children.contexts {
-            if !all.iter().any(|known| known.id == child.id) {
-                waiting.push(child.id.clone());
-                all.push(child);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn told(commit: &view::Context, when: &str) -> String {

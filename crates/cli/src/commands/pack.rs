@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use enjamb_core::limits;
 use enjamb_core::pack::{Change, Pack as ContextPack, PackDiff, Source};
 use enjamb_server::{Operations, view};
 use enjamb_service::{Exported, ServiceError};
@@ -124,7 +125,7 @@ impl Pack {
         let asked = json!({
             "from": sources, "stop": self.stop, "title": self.title, "repo": self.repo, "redact": self.redact,
         });
-        let view::Packs { packs } = operations.call("pack", asked)?;
+        let view::Packs { packs, .. } = operations.call("pack", asked)?;
         if self.out.form.is_none() && self.out.output.is_none() || context.ui.is_json() {
             self.out.files(&operations, &packs, Form::Json)?;
             return report(context, &packs);
@@ -226,7 +227,18 @@ pub fn report(context: &mut Context<'_>, packs: &[view::Pack]) -> Result<Exit> {
 }
 
 fn list(context: &mut Context<'_>, session: Option<&str>, limit: u64) -> Result<Exit> {
-    let found: view::Packs = context.operations()?.call("packs", json!({"session": session, "limit": limit}))?;
+    let operations = context.operations()?;
+    let mut found = view::Packs { packs: Vec::new(), next: None };
+    loop {
+        let left = (limit - found.packs.len() as u64).min(limits::PAGE_ROWS_MAX as u64);
+        let asked = json!({"session": session, "limit": left, "cursor": found.next});
+        let page: view::Packs = operations.call("packs", asked)?;
+        found.packs.extend(page.packs);
+        found.next = page.next;
+        if found.next.is_none() || found.packs.len() as u64 >= limit {
+            break;
+        }
+    }
     if context.ui.is_json() {
         context.ui.json("pack_list", as_json(&found))?;
         return Ok(Exit::Done);

@@ -5,10 +5,11 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use enjamb_core::StreamId;
 use enjamb_ledger::{Appended, FrameAt, StreamSummary};
-use enjamb_server::{Address, Client, ClientError, Operations, Secret, Told, socket_of, view};
+use enjamb_server::{Address, Client, ClientError, Operations, Secret, Silence, Told, socket_of, view};
 use enjamb_service::{Append, Stored};
 use serde_json::{Value, json};
 
@@ -19,6 +20,10 @@ use crate::failure::{Failure, Result};
 const TOKEN: &str = "ENJAMB_TOKEN";
 /// Set, it says that the store is opened here though a server has it open too.
 const DIRECT: &str = "ENJAMB_DIRECT";
+
+/// How long a server on this machine, and one elsewhere, may take to say that it is there.
+const HERE_WITHIN: Duration = Duration::from_secs(2);
+const ELSEWHERE_WITHIN: Duration = Duration::from_secs(10);
 
 impl Context<'_> {
     /// The operations of the store, which must be there.
@@ -43,7 +48,7 @@ impl Context<'_> {
         let acting = |client: Client| Remote(client.acting(&by.actor_id, &by.origin));
         let Some(address) = self.address() else {
             let dir = self.store_dir()?;
-            return Ok(listening(&dir).map(|address| acting(Client::new(&address, None))));
+            return Ok(listening(&dir)?.map(acting));
         };
         let token = match std::env::var(TOKEN) {
             Err(_) => None,
@@ -52,7 +57,14 @@ impl Context<'_> {
                 Some(Secret::parse(text.trim()).ok_or_else(bad)?)
             }
         };
-        Ok(Some(acting(Client::new(&address, token))))
+        let client = Client::new(&address, token);
+        match client.check(ELSEWHERE_WITHIN) {
+            Ok(()) => Ok(Some(acting(client))),
+            Err(Silence::Absent(error)) => Err(error.into()),
+            Err(Silence::Stuck) => {
+                Err(stuck(&self.named_store().unwrap_or_default().to_string_lossy(), ELSEWHERE_WITHIN))
+            }
+        }
     }
 
     pub fn address(&self) -> Option<Address> {
@@ -60,15 +72,28 @@ impl Context<'_> {
     }
 }
 
-/// The socket of a store, if somebody listens to it. A server that was killed leaves one behind that nobody does.
-fn listening(dir: &Path) -> Option<Address> {
-    if std::env::var_os(DIRECT).is_some_and(|value| !value.is_empty()) {
-        return None;
-    }
+/// The server at the socket of a store, if one listens to it. A server that was killed leaves a socket behind to which
+/// nobody does; one that is stopped would let everybody wait, so that is said.
+pub fn listening(dir: &Path) -> Result<Option<Client>> {
     let socket = socket_of(dir);
-    std::fs::symlink_metadata(&socket).ok()?;
-    std::os::unix::net::UnixStream::connect(&socket).ok()?;
-    Some(Address::Socket(socket))
+    let is_direct = std::env::var_os(DIRECT).is_some_and(|value| !value.is_empty());
+    if is_direct || std::fs::symlink_metadata(&socket).is_err() {
+        return Ok(None);
+    }
+    let client = Client::new(&Address::Socket(socket.clone()), None);
+    match client.check(HERE_WITHIN) {
+        Ok(()) => Ok(Some(client)),
+        Err(Silence::Absent(_)) => Ok(None),
+        Err(Silence::Stuck) => Err(stuck(&socket.to_string_lossy(), HERE_WITHIN)),
+    }
+}
+
+fn stuck(at: &str, within: Duration) -> Failure {
+    let detail = format!("a server is there and has not answered within {} s: it may be stopped", within.as_secs());
+    let mut problem = ClientError::Unanswered { at: at.to_owned(), detail, sent: false }.problem();
+    problem["help"] =
+        format!("end that server or let it go on (kill -CONT), or set {DIRECT}=1 to open the store without it").into();
+    Failure::Problem(problem)
 }
 
 impl From<ClientError> for Failure {

@@ -362,8 +362,18 @@ fn pin(
 
 fn search(context: &mut Context<'_>, words: &[String], file: Option<String>, limit: usize) -> Result<Exit> {
     let words = file.is_none().then(|| words.join(" "));
-    let asked = json!({"q": words, "file": file, "limit": limit});
-    let found: view::Hits = context.operations()?.call("search_threads", asked)?;
+    let operations = context.operations()?;
+    let mut found = view::Hits { hits: Vec::new(), next: None };
+    loop {
+        let left = limit.saturating_sub(found.hits.len()).min(limits::PAGE_ROWS_MAX);
+        let asked = json!({"q": words, "file": file, "limit": left, "cursor": found.next});
+        let page: view::Hits = operations.call("search_threads", asked)?;
+        found.hits.extend(page.hits);
+        found.next = page.next;
+        if found.next.is_none() || found.hits.len() >= limit {
+            break;
+        }
+    }
     if context.ui.is_json() {
         context.ui.json("thread_search", as_json(&found))?;
     } else {

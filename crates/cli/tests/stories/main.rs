@@ -36,6 +36,7 @@ mod runs;
 mod secrets;
 mod serving;
 mod store;
+mod sync;
 mod tasks;
 mod threads;
 mod trouble;

@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::runner::{Answer, Enjamb, answer, finish};
 
 /// A server on a home's store, and the ways to it.
-struct Served<'e> {
+pub struct Served<'e> {
     enjamb: &'e Enjamb,
     child: Option<Child>,
-    url: String,
-    token: String,
+    pub url: String,
+    pub token: String,
 }
 
 impl<'e> Served<'e> {
-    fn begin(enjamb: &'e Enjamb) -> Self {
+    pub fn begin(enjamb: &'e Enjamb) -> Self {
         let mut child = enjamb.command(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("it says where it listens");
@@ -26,7 +26,7 @@ impl<'e> Served<'e> {
         Self { enjamb, child: Some(child), url: told["url"].as_str().expect("an address").to_owned(), token }
     }
 
-    fn unix(&self) -> String {
+    pub fn unix(&self) -> String {
         format!("unix://{}", self.enjamb.store().display())
     }
 
@@ -217,6 +217,42 @@ fn seeded(enjamb: &Enjamb) -> Vec<(&'static str, String)> {
         ("PACK", pack),
         ("COMPACTED", compacted),
     ]
+}
+
+#[test]
+fn a_graph_is_one_question() {
+    let enjamb = Enjamb::with_store();
+    let ids = seeded(&enjamb);
+    let other = ids.iter().find(|(name, _)| *name == "OTHER").map(|(_, id)| &id[..12]).expect("a branch");
+    let served = Served::begin(&enjamb);
+    let drawn = served.run(&["log", "--graph"], b"").out();
+    assert!(drawn.contains(other), "{drawn}");
+    let metrics = served.metrics();
+    let asked: Vec<_> = metrics.lines().filter(|line| line.starts_with("enjamb_requests_total")).collect();
+    let expected = ["operation=\"health\",status=\"200\"} 1", "operation=\"log\",status=\"200\"} 1"];
+    assert_eq!(asked, expected.map(|label| format!("enjamb_requests_total{{{label}")));
+}
+
+#[test]
+fn a_server_that_is_stopped_keeps_nobody_waiting() {
+    let enjamb = Enjamb::with_store();
+    let served = Served::begin(&enjamb);
+    let pid = served.child.as_ref().expect("it runs").id().to_string();
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().expect("a signal").success());
+    signal("-STOP");
+    let refused = enjamb.run(&["streams"]).exits(8);
+    assert!(
+        refused.err().contains("has not answered within 2 s") && refused.err().contains("ENJAMB_DIRECT=1"),
+        "{}",
+        refused.err()
+    );
+    let mut direct = enjamb.command(&["streams"]);
+    direct.env("ENJAMB_DIRECT", "1");
+    answer(direct, b"").done();
+    signal("-CONT");
+    enjamb.run(&["streams"]).done();
+    signal("-KILL");
+    enjamb.run(&["streams"]).done();
 }
 
 #[test]

@@ -17,7 +17,11 @@ struct Serving {
 
 impl Serving {
     fn begin(enjamb: &Enjamb) -> Self {
-        let mut child = enjamb.command(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().expect("it starts");
+        Self::started(enjamb.command(&["serve", "--listen", "127.0.0.1:0", "--json"]))
+    }
+
+    fn started(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("it says where it listens");
         Self { child, told: serde_json::from_str(&line).expect("a document") }
@@ -69,6 +73,45 @@ fn a_server_says_where_it_is_and_ends_when_told() {
     let ended = serving.end().done();
     assert_eq!(ended.err(), "");
     assert!(!enjamb.store().join("sock").exists(), "nothing is left behind");
+}
+
+/// A certificate for localhost and its key, and the authority that vouches for it, as files.
+fn certificate(enjamb: &Enjamb) -> [String; 3] {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let leaf = CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &authority).unwrap();
+    [
+        enjamb.file("chain.pem", leaf.pem()),
+        enjamb.file("key.pem", key.serialize_pem()),
+        enjamb.file("authority.pem", authority.pem()),
+    ]
+}
+
+#[test]
+fn commands_go_through_tls_to_a_server_whose_authority_they_are_given() {
+    let enjamb = Enjamb::with_store();
+    let [chain, key, authority] = certificate(&enjamb);
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--json", "--tls-cert", &chain, "--tls-key", &key];
+    let serving = Serving::started(enjamb.command(&serve));
+    let url = serving.told["url"].as_str().expect("an address").replace("127.0.0.1", "localhost");
+    assert!(url.starts_with("https://"), "{url}");
+    let token = std::fs::read_to_string(enjamb.store().join("token")).unwrap();
+    let run = |arguments: &[&str], authority: &str| {
+        let mut command = enjamb.command(arguments);
+        command.env("ENJAMB_STORE", &url).env("ENJAMB_TOKEN", token.trim()).env("SSL_CERT_FILE", authority);
+        crate::runner::answer(command, b"")
+    };
+    run(&["append", "note/n", "--type", "x"], &authority).done();
+    let frames = run(&["frames", "note/n"], &authority).done();
+    assert!(frames.out().contains("\"type\":\"x\""), "{}", frames.out());
+    let elsewhere = Enjamb::new();
+    let [.., other] = certificate(&elsewhere);
+    let refused = run(&["frames", "note/n"], &other).exits(8);
+    assert!(refused.err().contains("certificate"), "{}", refused.err());
+    serving.end().done();
 }
 
 #[test]

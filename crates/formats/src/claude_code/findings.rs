@@ -55,6 +55,10 @@ fn lacking(nodes: &[Node], live: &Live) -> Vec<Problem> {
             let sentence = "The assistant's message lacks its id, type, model or usage: Claude Code would hang.";
             problems.push(Problem::error(Code::EnvelopeIncomplete, node.at, sentence).of(Some(&node.uuid)));
         }
+        if node.lacks.content {
+            let sentence = "The user's message has no content: Claude Code would fail.";
+            problems.push(Problem::error(Code::EnvelopeIncomplete, node.at, sentence).of(Some(&node.uuid)));
+        }
     }
     problems
 }
@@ -95,20 +99,22 @@ fn branches(nodes: &[Node], live: &Live) -> Option<Problem> {
 }
 
 fn beginning(reading: &Reading, nodes: &[Node]) -> Option<Problem> {
-    let first = nodes.iter().find(|node| matches!(node.kind, NodeKind::Message));
-    match first {
-        Some(node) if node.is_sidechain => Some(
-            Problem::warning(
-                Code::FirstSidechain,
-                node.at,
-                "The first message is a side chain's: the whole file passes for a subagent's and is not offered to resume.",
-            )
-            .of(Some(&node.uuid)),
-        ),
+    let messages = || nodes.iter().filter(|node| matches!(node.kind, NodeKind::Message));
+    match messages().next() {
+        Some(node) if messages().all(|node| node.is_sidechain) => {
+            let sentence = "Every message is a side chain's: Claude Code would not find the conversation.";
+            Some(Problem::error(Code::FirstSidechain, node.at, sentence).of(Some(&node.uuid)))
+        }
+        Some(node) if node.is_sidechain => {
+            let sentence = "The first message is a side chain's: \
+                the whole file passes for a subagent's and is not offered to resume.";
+            Some(Problem::warning(Code::FirstSidechain, node.at, sentence).of(Some(&node.uuid)))
+        }
         Some(_) => None,
-        None => reading.origins.first().map(|at| {
-            Problem::error(Code::NoMessages, *at, "No record is a message: the session would not be found.")
-        }),
+        None => reading
+            .origins
+            .first()
+            .map(|at| Problem::error(Code::NoMessages, *at, "No record is a message: the session would not be found.")),
     }
 }
 

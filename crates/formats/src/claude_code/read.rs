@@ -91,6 +91,8 @@ pub(super) struct Lacks {
     pub(super) timestamp: bool,
     /// Members of an assistant's message without which Claude Code hangs.
     pub(super) envelope: bool,
+    /// What a user says, without which it fails.
+    pub(super) content: bool,
 }
 
 #[derive(Clone)]
@@ -112,12 +114,21 @@ struct Record<'a> {
     uuid: Option<String>,
 }
 
+/// The entries of a reply: one, unless something was said while it went on.
+#[derive(Clone, Copy)]
+struct Reply {
+    first: usize,
+    last: usize,
+}
+
 #[derive(Clone, Default)]
 pub(super) struct Reader {
     reading: Reading,
     nodes: Vec<Node>,
-    /// The entry of each reply, by message id.
-    replies: HashMap<String, usize>,
+    /// The entries of each reply, by message id.
+    replies: HashMap<String, Reply>,
+    /// The last entry that the harness put into the user's mouth: a reply that goes on does so after it.
+    interjected: usize,
     uuids: HashSet<String>,
     /// The entry of a boundary whose summary has not come yet.
     boundary: Option<usize>,
@@ -192,6 +203,7 @@ impl Reader {
                 self.reading.count_unknown(format!("{} without message", record.kind));
                 self.bookkeeping(record)
             }
+            _ if record.is_local_command() => self.local_command(record),
             (kind, _) => {
                 if !BOOKKEEPING.contains(&kind) {
                     self.reading.count_unknown(kind);
@@ -213,7 +225,16 @@ impl Reader {
         if entry.role == Role::User && !entry.synthetic && !record.is_sidechain() {
             self.replies.clear();
         }
-        self.push(record, entry)
+        self.interject(record, entry)
+    }
+
+    fn interject(&mut self, record: &Record<'_>, entry: Entry) -> usize {
+        let is_said = entry.role == Role::User && !record.is_sidechain();
+        let index = self.push(record, entry);
+        if is_said {
+            self.interjected = index;
+        }
+        index
     }
 
     /// The summary goes with the boundary before it: together they are the compaction.
@@ -234,22 +255,41 @@ impl Reader {
         let blocks = read_content(message.get("content"), &mut self.reading);
         let usage = read_reply_usage(message);
         let message_id = message.text("id");
-        if let Some(&index) = message_id.as_ref().and_then(|id| self.replies.get(id)) {
-            let outline_only = self.reading.detail != Detail::Whole;
-            let entry = &mut self.reading.conversation.entries[index];
-            let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
-            entry.blocks.extend(blocks);
-            self.reading.ends[index] = record.at.offset();
-            entry.usage = later_usage(entry.usage, usage);
-            return index;
+        let known = message_id.as_ref().and_then(|id| self.replies.get(id)).copied();
+        if let Some(Reply { first, last }) = known {
+            let entries = &mut self.reading.conversation.entries;
+            entries[first].usage = later_usage(entries[first].usage, usage);
+            if last >= self.interjected {
+                return self.go_on(record, last, blocks);
+            }
         }
         let mut entry = record.entry(Role::Assistant, blocks);
         entry.model = message.text("model");
-        entry.usage = usage;
+        // A reply is counted once, where it begins.
+        entry.usage = usage.filter(|_| known.is_none());
         entry.set_attribute(attribute::MESSAGE_ID, message_id.clone());
-        let index = self.push(record, entry);
-        self.replies.extend(message_id.map(|id| (id, index)));
+        let last = self.push(record, entry);
+        let reply = Reply { first: known.map_or(last, |known| known.first), last };
+        self.replies.extend(message_id.map(|id| (id, reply)));
+        last
+    }
+
+    /// Adds to a reply that came in several records.
+    fn go_on(&mut self, record: &Record<'_>, index: usize, blocks: Vec<Block>) -> usize {
+        let outline_only = self.reading.detail != Detail::Whole;
+        let entry = &mut self.reading.conversation.entries[index];
+        let blocks = if outline_only { outlined(entry, blocks) } else { blocks };
+        entry.blocks.extend(blocks);
+        self.reading.ends[index] = record.at.offset();
         index
+    }
+
+    /// A command of the harness's own, or what it printed: Claude Code tells the model of both among the words of the user.
+    fn local_command(&mut self, record: &Record<'_>) -> usize {
+        let text = record.object.text("content").unwrap_or_default();
+        let mut entry = record.entry(Role::User, vec![Block::Text(text)]);
+        entry.synthetic = true;
+        self.interject(record, entry)
     }
 
     fn bookkeeping(&mut self, record: &Record<'_>) -> usize {
@@ -308,13 +348,23 @@ impl Record<'_> {
 
     fn lacks(&self) -> Lacks {
         let is_assistant = self.kind == "assistant";
-        let timestamp = (is_assistant || self.kind == "user") && self.object.get("timestamp").is_none();
+        let is_user = self.kind == "user";
+        let timestamp = (is_assistant || is_user) && self.object.get("timestamp").is_none();
         let lacks = |message: &Object<'_>| ENVELOPE.iter().any(|key| message.get(key).is_none());
-        Lacks { timestamp, envelope: is_assistant && self.message.as_ref().is_some_and(lacks) }
+        let envelope = is_assistant && self.message.as_ref().is_some_and(lacks);
+        let content = is_user && self.message.as_ref().is_none_or(|message| message.get("content").is_none());
+        Lacks { timestamp, envelope, content }
     }
 
     fn is_boundary(&self) -> bool {
         self.kind == "system" && self.object.text("subtype").as_deref() == Some("compact_boundary")
+    }
+
+    fn is_local_command(&self) -> bool {
+        let is_text = |value: &str| value.starts_with('"');
+        self.kind == "system"
+            && self.object.text("subtype").as_deref() == Some("local_command")
+            && self.object.get("content").is_some_and(is_text)
     }
 
     fn is_sidechain(&self) -> bool {

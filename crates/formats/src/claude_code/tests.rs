@@ -208,6 +208,23 @@ fn what_was_not_typed_is_no_prompt() {
 }
 
 #[test]
+fn a_command_of_the_harness_stands_where_it_was_given_and_parts_the_reply() {
+    let command = record("s1<a1", "system", r#""subtype":"local_command","content":"<command-name>/x","#, "null");
+    let lines = [user("u1<-", "go"), said("a1<u1", "m1", "one"), command, said("a2<s1", "m1", "two")];
+    assert_eq!(
+        told(&lines),
+        ["user context: go", "assistant context: one", "user context: <command-name>/x", "assistant context: two"]
+    );
+    let conversation = ClaudeCode.decode(lines.concat().as_bytes()).unwrap();
+    let counted: Vec<bool> = conversation.entries.iter().map(|entry| entry.usage.is_some()).collect();
+    assert_eq!(counted, [false, true, false, false], "a reply is counted once");
+    assert!(conversation.entries[2].synthetic, "nobody typed it");
+    let again = ClaudeCode.decode(&ClaudeCode.encode(&conversation).bytes).unwrap();
+    let texts = |conversation: &Conversation| conversation.entries.iter().map(Entry::text).collect::<Vec<_>>();
+    assert_eq!(texts(&again), texts(&conversation));
+}
+
+#[test]
 fn a_turn_ends_before_the_next_prompt() {
     let mode = "{\"type\":\"mode\",\"mode\":\"default\"}\n".to_owned();
     let lines = [mode, user("u1<-", "a"), said("a1<u1", "m1", "b"), user("u2<a1", "<bash-input>"), user("u3<u2", "c")];
@@ -263,7 +280,15 @@ fn what_would_not_load_is_named() {
     assert_eq!(codes(&late), ["result-misplaced"]);
     assert_eq!(codes(&[user("u1<gone", "a")]), ["parent-missing"]);
     assert_eq!(codes(&[said("a1<-", "m1", "b")]), ["first-not-user"]);
-    assert_eq!(codes(&["{\"type\":\"mode\"}\n".to_owned()]), ["cwd-missing", "no-messages"]);
+    assert_eq!(codes(&[user("u1<-", "a"), record("u2<u1", "user", "", "\"error\"")])[..1], ["envelope-incomplete"]);
+    let aside = user("u1<-", "a").replace(r#""isSidechain":false"#, r#""isSidechain":true"#);
+    let is_error = |lines: &[String]| ClaudeCode.validate(lines.concat().as_bytes())[0].is_error();
+    let mixed = [aside.clone(), user("u2<-", "b")];
+    assert_eq!(
+        (codes(std::slice::from_ref(&aside)), codes(&mixed)),
+        (vec!["first-sidechain"], vec!["first-sidechain"])
+    );
+    assert!(is_error(&[aside]) && !is_error(&mixed), "it is found if one message is not aside");
     let unsigned = assistant("a1<u1", "m1", r#"{"type":"thinking","thinking":"hm","signature":""}"#, "null", 1);
     assert_eq!(codes(&[user("u1<-", "a"), unsigned, "{".to_owned()]), ["thinking-unsigned", "torn-tail"]);
 }

@@ -286,6 +286,15 @@ fn what_the_loader_needs_is_filled_in() {
 }
 
 #[test]
+fn a_message_that_says_nothing_goes_and_what_followed_it_is_linked_past_it() {
+    let empty = record("u2<a1", "user", "", r#"{"role":"user","contents":"b"}"#);
+    let lines = [user("u1<-", "a"), said("a1<u1", "m1", "b"), empty, user("u3<u2", "c")];
+    let Outcome { whole, changes } = check(CLAUDE, &lines, &["envelope-incomplete"]);
+    assert_eq!((changes.len(), changes[0].record.as_deref()), (1, Some("u2")));
+    assert_eq!(texts(CLAUDE, &whole), ["a", "b", "c"]);
+}
+
+#[test]
 fn a_conversation_that_begins_with_a_reply_gets_a_beginning() {
     let lines = [said("a1<-", "m1", "so"), user("u1<a1", "go")];
     let Outcome { whole, .. } = check(CLAUDE, &lines, &["first-not-user"]);

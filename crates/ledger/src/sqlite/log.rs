@@ -24,7 +24,7 @@ pub(super) const PAGE_BYTES: u32 = 16384;
 pub(super) const WAL_PAGES_MAX: u32 = WAL_BYTES as u32 / PAGE_BYTES - 16;
 
 /// Pages that a connection keeps which only reads.
-const READER_PAGES: u32 = 32;
+const READER_PAGES: u32 = 16;
 
 const SCHEMA: &str = "
     CREATE TABLE records(n INTEGER PRIMARY KEY, body BLOB NOT NULL);

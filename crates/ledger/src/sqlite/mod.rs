@@ -199,6 +199,12 @@ impl SqliteLedger {
         self.options.vfs.as_deref()
     }
 
+    /// Whether a batch may be handed in.
+    fn admit(&self, batch: &Batch) -> Result<()> {
+        batch.check()?;
+        if self.poisoned.load(Ordering::SeqCst) { Err(LedgerError::Poisoned) } else { Ok(()) }
+    }
+
     fn write_group(&self, party: &mut Party<'_>) {
         // A sync may have failed since these joined the queue.
         if self.poisoned.load(Ordering::SeqCst) {
@@ -431,11 +437,18 @@ impl Drop for SqliteLedger {
 
 impl Ledger for SqliteLedger {
     fn append(&self, batch: Batch) -> Result<Appended> {
-        batch.check()?;
-        if self.poisoned.load(Ordering::SeqCst) {
-            return Err(LedgerError::Poisoned);
-        }
+        self.admit(&batch)?;
         self.group.run(batch, |party| self.write_group(party))
+    }
+
+    fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
+        let mut good = Vec::with_capacity(batches.len());
+        let admitted: Vec<_> = batches.into_iter().map(|batch| self.admit(&batch).map(|()| good.push(batch))).collect();
+        let mut answers = self.group.run_all(good, |party| self.write_group(party)).into_iter();
+        admitted
+            .into_iter()
+            .map(|admitted| admitted.and_then(|()| answers.next().unwrap_or(Err(LedgerError::Poisoned))))
+            .collect()
     }
 
     fn totals(&self) -> Result<Totals> {

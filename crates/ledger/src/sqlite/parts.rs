@@ -15,6 +15,8 @@ use crate::{Ledger, Part, PartSink, Result};
 
 /// Bytes that change hands at once. In fewer, the threads would wake each other all the time.
 const RUN_BYTES: u64 = 256 << 10;
+/// Bytes at the beginning that the other thread leaves alone: it is still opening the log.
+const HEAD_BYTES: u64 = 512 << 10;
 /// What a record of bytes has besides them, at most.
 const RECORD_EXTRA: usize = 16;
 
@@ -175,6 +177,7 @@ impl SqliteLedger {
         let lanes = self.lanes(reader, parts)?;
         let mut plans = Vec::new();
         let (mut first, mut ahead, mut before) = (0, true, None);
+        let mut head = 0;
         while first < parts.len() {
             let lane = lanes[first];
             let alike = lanes[first..].iter().take_while(|other| **other == lane).count();
@@ -182,6 +185,8 @@ impl SqliteLedger {
             let these = &these[..run_of(these)];
             // Whoever has begun with a block goes on with it.
             ahead ^= lane == Lane::Log || before != Some(lane);
+            ahead &= head >= HEAD_BYTES || lane != Lane::Log;
+            head += these.iter().map(|part| part.len).sum::<u64>();
             plans.push(Plan { parts: these, ahead });
             before = Some(lane);
             first += these.len();

@@ -95,6 +95,15 @@ impl fmt::Debug for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// Why nobody answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Silence {
+    /// Nobody is there.
+    Absent(ClientError),
+    /// Somebody is there and says nothing.
+    Stuck,
+}
+
 type Result<T> = std::result::Result<T, ClientError>;
 
 /// A store behind a server.
@@ -146,6 +155,17 @@ impl Client {
         Self { agent, base, name, token, actor: None }
     }
 
+    /// Whether a server is there and answers within some time. One that is stopped takes connections all the same, and a
+    /// question to it would wait for ever.
+    pub fn check(&self, within: Duration) -> std::result::Result<(), Silence> {
+        let request = self.agent.get(format!("{}/healthz", self.base)).config().timeout_global(Some(within)).build();
+        match request.call() {
+            Ok(_) => Ok(()),
+            Err(ureq::Error::Timeout(_)) => Err(Silence::Stuck),
+            Err(error) => Err(Silence::Absent(self.unanswered(error.to_string()))),
+        }
+    }
+
     /// In whose name, and through what, everything is done from now on.
     #[must_use]
     pub fn acting(self, actor: &str, origin: &str) -> Self {
@@ -165,14 +185,7 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> Result<T> {
         let wanted = Wanted::of(operation, params).map_err(|detail| self.unanswered(detail))?;
-        let response = match &wanted.body {
-            Some(body) => {
-                let body = SendBody::from_owned_reader(io::Cursor::new(body.to_string()));
-                self.send(&wanted, &[headers, &[("content-type", "application/json")]].concat(), body)
-            }
-            None => self.send(&wanted, headers, SendBody::none()),
-        };
-        self.document(response?)
+        self.document(self.ask(&wanted, headers)?)
     }
 
     /// Does an operation that takes bytes.
@@ -191,9 +204,16 @@ impl Client {
     /// Does an operation that gives bytes.
     pub fn download(&self, operation: &str, params: Value, headers: &[(&str, &str)]) -> Result<Download> {
         let wanted = Wanted::of(operation, params).map_err(|detail| self.unanswered(detail))?;
-        let response = self.checked(self.send(&wanted, headers, SendBody::none())?)?;
+        let response = self.checked(self.ask(&wanted, headers)?)?;
         let (parts, body) = response.into_parts();
         Ok(Download { headers: parts.headers, body })
+    }
+
+    /// Sends a request whose parameters are all there is to send.
+    fn ask(&self, wanted: &Wanted, headers: &[(&str, &str)]) -> Result<Response<Body>> {
+        let Some(body) = &wanted.body else { return self.send(wanted, headers, SendBody::none()) };
+        let body = SendBody::from_owned_reader(io::Cursor::new(body.to_string()));
+        self.send(wanted, &[headers, &[("content-type", "application/json")]].concat(), body)
     }
 
     fn send(&self, wanted: &Wanted, headers: &[(&str, &str)], body: SendBody<'_>) -> Result<Response<Body>> {
@@ -235,12 +255,16 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| self.unanswered(format!("its answer cannot be read: {error}")))
     }
 
+    /// What it is called: an address, or a path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn unanswered(&self, detail: impl Into<String>) -> ClientError {
         ClientError::Unanswered { at: self.name.clone(), detail: detail.into(), sent: false }
     }
 }
 
-/// Whether a request may have come to the server before it failed.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 
 use ureq::Error;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
@@ -22,10 +23,22 @@ pub struct SocketTransport {
 impl Connector for SocketConnector {
     type Out = SocketTransport;
 
-    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, Error> {
-        let stream = UnixStream::connect(&self.0)?;
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Self::Out>, Error> {
+        let stream = connect_within(&self.0, &details.timeout)?;
         Ok(Some(SocketTransport { stream, buffers: LazyBuffers::new(BUFFER, BUFFER) }))
     }
+}
+
+/// Connects, or gives up. Where a server has stopped and many wait for it already, connecting waits as well, and nothing
+/// but another thread can be left waiting.
+fn connect_within(path: &Path, timeout: &NextTimeout) -> Result<UnixStream, Error> {
+    let Some(within) = timeout.not_zero() else { return Ok(UnixStream::connect(path)?) };
+    let (path, (connected, connecting)) = (path.to_owned(), channel());
+    std::thread::spawn(move || {
+        // Nobody waits any more when it took too long.
+        let _ = connected.send(UnixStream::connect(path));
+    });
+    connecting.recv_timeout(*within).map_err(|_| Error::Timeout(timeout.reason))?.map_err(Error::from)
 }
 
 impl Transport for SocketTransport {

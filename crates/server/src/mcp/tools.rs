@@ -39,7 +39,7 @@ pub const TOOLS: &[ToolRow] = &[
         "context_search",
         "search_threads",
         "Find messages that hold all of some words (q), or who touched a file (file). Newest first.",
-        &["q", "file", "limit"],
+        &["q", "file", "limit", "cursor"],
         &[("limit", "8")],
     ),
     tool(

@@ -1,5 +1,7 @@
 //! Contexts: made, listed, walked, compared, materialized.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enjamb_core::chain::CommitKind;
@@ -94,6 +96,9 @@ struct List {
     /// Only commits that none follows
     #[serde(default)]
     tips: bool,
+    /// With `from`: also commits that leave this part of the chain and what follows them, up to three times as many
+    #[serde(default)]
+    branches: bool,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -119,7 +124,34 @@ fn list(call: &Call, asked: List) -> Result<view::Contexts> {
         None if filter.no_summary => Listed::Unsummarised,
         None => Listed::Store,
     };
-    Ok(view::Contexts::from(&store.list(source, &filter, cursor(call, asked.cursor.as_deref())?, rows(asked.limit))?))
+    let limit = rows(asked.limit);
+    let after = cursor(call, asked.cursor.as_deref())?;
+    let page = store.list(source, &filter, after, limit)?;
+    let mut told = view::Contexts::from(&page);
+    if asked.branches && asked.from.is_some() {
+        let chain = page.commits.iter().map(|commit| commit.link.id).collect();
+        told.contexts.extend(shown(call, &branches(call, chain, after, limit.saturating_mul(3))?)?);
+    }
+    Ok(told)
+}
+
+/// Up to so many commits that leave a chain, or follow those that do. What is above it was told with the page before.
+fn branches(call: &Call, chain: Vec<CommitId>, above: Option<CommitId>, most: usize) -> Result<Vec<CommitId>> {
+    let mut known: BTreeSet<_> = chain.iter().copied().chain(above).collect();
+    let (mut found, mut waiting) = (Vec::new(), chain);
+    waiting.reverse();
+    while let Some(id) = waiting.pop() {
+        for child in call.store().children(&id)? {
+            if found.len() == most {
+                return Ok(found);
+            }
+            if known.insert(child) {
+                found.push(child);
+                waiting.push(child);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The commit that ended the page before; one that is not here was given by nobody.

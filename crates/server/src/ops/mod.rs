@@ -14,6 +14,7 @@ mod seed;
 mod sources;
 mod streams;
 mod summaries;
+mod sync;
 mod threads;
 mod tickets;
 
@@ -47,6 +48,7 @@ pub fn routes() -> Vec<Route> {
         bundles::routes(),
         packs::routes(),
         care::routes(),
+        sync::routes(),
         seed::routes(),
     ]
     .concat()

@@ -36,11 +36,18 @@ pub fn routes() -> Vec<Route> {
 struct List {
     session: Option<String>,
     limit: Option<usize>,
+    cursor: Option<String>,
 }
 
 fn list(call: &Call, asked: List) -> Result<view::Packs> {
-    let records = call.store().packs(asked.session.as_deref(), rows(asked.limit))?;
-    Ok(view::Packs { packs: records.iter().map(view::Pack::from).collect() })
+    let before = asked.cursor.as_deref().map(place).transpose()?;
+    let (records, next) = call.store().packs(asked.session.as_deref(), before, rows(asked.limit))?;
+    let next = next.map(|seq| format!("seq-{seq}"));
+    Ok(view::Packs { packs: records.iter().map(view::Pack::from).collect(), next })
+}
+
+fn place(cursor: &str) -> Result<u64> {
+    cursor.strip_prefix("seq-").and_then(|seq| seq.parse().ok()).ok_or_else(|| Problem::bad_cursor(cursor))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,7 +78,7 @@ fn pack(call: &Call, asked: Asked) -> Result<Reply> {
     let requests = asked.from.iter().map(request).collect::<Result<Vec<_>>>()?;
     let packed = call.store().pack(&requests, &call.actor())?;
     let status = if packed.iter().all(|pack| pack.known) { 200 } else { 201 };
-    Ok(Reply::json(status, &view::Packs { packs: packed.iter().map(view::Pack::from).collect() }))
+    Ok(Reply::json(status, &view::Packs { packs: packed.iter().map(view::Pack::from).collect(), next: None }))
 }
 
 fn repo_of(text: &str) -> Result<Repo> {

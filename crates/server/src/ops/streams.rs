@@ -1,9 +1,7 @@
 //! Streams and their frames: listed, read, appended to and followed.
 
-use std::io::Read;
-
 use enjamb_core::{Json, StreamId, StreamKind, limits};
-use enjamb_ledger::{Ledger, StreamOrder};
+use enjamb_ledger::{Appended, Batch, Ledger, StreamOrder};
 use enjamb_service::{Append, DraftLine};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,11 +27,11 @@ pub fn routes() -> Vec<Route> {
         at(Post, "/v1/streams/{kind}/{id}/frames", "append", Scope::Append, "Append frames to a stream, all or none")
             .takes(Takes::Frames)
             .status(201)
-            .answers::<Target, view::AppendedFrames>(append),
+            .appends::<Target, view::AppendedFrames>(append, appended),
         at(Post, "/v1/frames", "append_any", Scope::Append, "Append frames that name their streams, all or none")
             .takes(Takes::Frames)
             .status(201)
-            .answers::<Nowhere, view::AppendedFrames>(append_any),
+            .appends::<Nowhere, view::AppendedFrames>(append_any, appended),
         at(Get, "/v1/streams/{kind}/{id}/events", "follow", Scope::Read, "Follow a stream")
             .gives(Gives::Events)
             .replies(follow),
@@ -147,7 +145,7 @@ fn seq_of(cursor: &str) -> Result<u64> {
     cursor.strip_prefix("seq-").and_then(|seq| seq.parse().ok()).ok_or_else(|| Problem::bad_cursor(cursor))
 }
 
-fn append(call: &Call, target: Target) -> Result<Reply> {
+fn append(call: &Call, target: Target) -> Result<Batch> {
     append_to(call, Some(target.stream()?))
 }
 
@@ -155,26 +153,24 @@ fn append(call: &Call, target: Target) -> Result<Reply> {
 #[serde(deny_unknown_fields)]
 struct Nowhere {}
 
-fn append_any(call: &Call, _: Nowhere) -> Result<Reply> {
+fn append_any(call: &Call, _: Nowhere) -> Result<Batch> {
     append_to(call, None)
 }
 
-fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Reply> {
+fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Batch> {
     let lines = read_lines(call)?.into_iter().map(|line| attributed(call, line)).collect::<Result<Vec<_>>>()?;
     check_streams(call, stream.as_ref(), &lines)?;
-    let appended = call.store().append(Append {
-        lines,
-        stream,
-        expected_seq: expected_seq(call)?,
-        idempotency_key: call.headers.idempotency_key.clone(),
-    })?;
-    let reply = Reply::json(if appended.replayed { 200 } else { 201 }, &view::AppendedFrames::from(&appended));
-    let replayed = appended.replayed.then_some("true");
-    let reply = replayed.into_iter().fold(reply, |reply, yes| reply.header("idempotency-replayed", yes));
-    Ok(match appended.frames.last() {
+    let (expected_seq, idempotency_key) = (expected_seq(call)?, call.headers.idempotency_key.clone());
+    Ok(call.store().append_batch(Append { lines, stream, expected_seq, idempotency_key })?)
+}
+
+fn appended(appended: &Appended) -> Reply {
+    let reply = Reply::json(if appended.replayed { 200 } else { 201 }, &view::AppendedFrames::from(appended));
+    let reply = if appended.replayed { reply.header("idempotency-replayed", "true") } else { reply };
+    match appended.frames.last() {
         Some(last) => reply.header("etag", format!("\"{}\"", last.seq + 1)),
         None => reply,
-    })
+    }
 }
 
 /// Who did what is written by the server alone, and commits of a principal by who may commit for it.
@@ -195,6 +191,9 @@ fn check_stream(call: &Call, stream: &StreamId) -> Result<()> {
     if sse::is_audit(stream) {
         return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
     }
+    if stream.kind == StreamKind::Branch {
+        return Err(Problem::new(403, "stream-reserved", "branches hold what other stores wrote, and are synced"));
+    }
     if stream.kind == StreamKind::Context { call.check_principal(&stream.id) } else { Ok(()) }
 }
 
@@ -206,12 +205,9 @@ fn expected_seq(call: &Call) -> Result<Option<u64>> {
 }
 
 fn read_lines(call: &Call) -> Result<Vec<DraftLine>> {
-    let mut body = Vec::new();
-    let read = call.take_body().take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
-    read.map_err(|source| enjamb_service::ServiceError::File { path: "the body".into(), source })?;
-    if body.len() as u64 > BODY_BYTES_MAX {
-        return Err(too_large());
-    }
+    let body = call.take_whole(BODY_BYTES_MAX);
+    let body = body.map_err(|source| enjamb_service::ServiceError::File { path: "the body".into(), source })?;
+    let body = body.ok_or_else(too_large)?;
     let kind = call.headers.content_type.as_deref().unwrap_or_default();
     let jsons = if kind.starts_with("application/x-ndjson") { by_line(&body) } else { in_json(&body)? };
     let lines: Vec<_> = jsons.into_iter().map(|(line, json)| DraftLine { line, json }).collect();

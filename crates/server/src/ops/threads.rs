@@ -1,7 +1,9 @@
 //! Threads: begun, posted to, branched, handed over, searched.
 
+use std::cmp::Reverse;
+
 use enjamb_core::thread::Selector;
-use enjamb_service::{Handoff, Post as Message, RunId, ThreadError, ThreadQuery};
+use enjamb_service::{Handoff, HitPlace, Post as Message, RunId, ThreadError, ThreadQuery};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -112,6 +114,7 @@ struct Search {
     /// A path that was touched, or something below it
     file: Option<String>,
     limit: Option<usize>,
+    cursor: Option<String>,
 }
 
 fn search(call: &Call, asked: Search) -> Result<view::Hits> {
@@ -120,8 +123,21 @@ fn search(call: &Call, asked: Search) -> Result<view::Hits> {
         (None, Some(path)) => ThreadQuery::File(path),
         _ => return Err(Problem::schema("", "give q or file")),
     };
-    let hits = call.store().search_threads(&query, rows(asked.limit))?;
-    Ok(view::Hits { hits: hits.iter().map(view::Hit::from).collect() })
+    let (limit, after) = (rows(asked.limit), asked.cursor.as_deref().map(hit_place).transpose()?);
+    let hits = call.store().search_threads(&query, after.as_ref(), limit)?;
+    let last = hits.last().filter(|_| hits.len() == limit);
+    let next = last.map(|hit| format!("{}-{}-{}", hit.at_ms, hit.seq, hit.thread));
+    Ok(view::Hits { hits: hits.iter().map(view::Hit::from).collect(), next })
+}
+
+/// The place of a hit as pages hand it on.
+fn hit_place(cursor: &str) -> Result<HitPlace> {
+    let mut parts = cursor.splitn(3, '-');
+    let mut number = || parts.next()?.parse().ok().map(Reverse);
+    let place = number().zip(number());
+    let place =
+        place.zip(parts.next()).map(|((at_ms, seq), thread)| HitPlace { at_ms, seq, thread: thread.to_owned() });
+    place.ok_or_else(|| Problem::bad_cursor(cursor))
 }
 
 #[derive(Deserialize, JsonSchema)]

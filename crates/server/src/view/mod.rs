@@ -7,6 +7,7 @@ mod context;
 mod pack;
 mod source;
 mod stream;
+mod sync;
 mod thread;
 
 pub use care::*;
@@ -16,6 +17,7 @@ pub use context::*;
 pub use pack::*;
 pub use source::*;
 pub use stream::*;
+pub use sync::*;
 pub use thread::*;
 
 use enjamb_core::{Json, Timestamp};

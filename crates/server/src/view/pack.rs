@@ -66,4 +66,7 @@ impl From<&Packed> for Pack {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Packs {
     pub packs: Vec<Pack>,
+    /// The cursor of the next page, if there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }

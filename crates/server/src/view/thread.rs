@@ -132,6 +132,9 @@ impl From<&ThreadHit> for Hit {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Hits {
     pub hits: Vec<Hit>,
+    /// The cursor of the next page, if there may be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -190,3 +190,35 @@ fn what_is_shown_has_no_secrets_and_what_is_asked_for_as_bytes_is_whole() {
         assert!(home.ask("GET", &path).send().text().contains(&secret()), "{path}: bytes are given as they are");
     }
 }
+
+#[test]
+fn packs_and_hits_go_on_page_by_page() {
+    let home = Home::new();
+    let thread = home.post("/v1/threads", json!({}))["thread_id"].as_str().unwrap().to_owned();
+    let mut hashes = Vec::new();
+    for number in 0..5 {
+        home.post(&format!("/v1/threads/{thread}/messages"), json!({"content": format!("retries {number}")}));
+        let packed = home.post("/v1/packs", json!({"from": [format!("continuity/{thread}")]}));
+        hashes.insert(0, packed["packs"][0]["hash"].clone());
+    }
+    let pages = |path: &str, list: &str| {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = home.get(&format!("{path}limit=2{cursor}"));
+            assert!(page[list].as_array().is_some_and(|rows| rows.len() <= 2), "{page}");
+            found.extend(page[list].as_array().cloned().unwrap_or_default());
+            match page["next"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return found,
+            }
+        }
+    };
+    let packs = pages("/v1/packs?", "packs");
+    assert_eq!(packs.iter().map(|pack| pack["hash"].clone()).collect::<Vec<_>>(), hashes);
+    let hits = pages("/v1/threads/search?q=retries&", "hits");
+    let said: Vec<_> = hits.iter().map(|hit| hit["text"].as_str().unwrap_or_default()).collect();
+    assert_eq!(said, ["retries 4", "retries 3", "retries 2", "retries 1", "retries 0"]);
+    for path in ["/v1/packs?cursor=x", "/v1/threads/search?q=a&cursor=1-x"] {
+        assert_eq!(home.ask("GET", path).send().problem(), (400, "bad-cursor".into()), "{path}");
+    }
+}

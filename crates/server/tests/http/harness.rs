@@ -167,6 +167,7 @@ pub fn exchange(mut stream: impl Read + Write, request: &[u8]) -> Answer {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) if !bytes.is_empty() => break,
             Err(error) => panic!("no answer: {error}"),
         }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 
 use serde_json::{Value, json};
 
@@ -70,8 +72,15 @@ const ROWS: &[(u8, &str, &[&str])] = &[
     (34, "a follower that is too slow", &["events::who_takes_nothing_is_told_so_and_cut_off"]),
     (35, "too much at a time", &["access::too_much_at_a_time_is_refused"]),
     (36, "more than a namespace may hold", &["rows::a_namespace_holds_what_it_may_and_no_more"]),
-    (37, "a full disk", &["wire::trouble_with_the_disk_is_told_apart"]),
-    (38, "a sync that failed", &["wire::trouble_with_the_disk_is_told_apart"]),
+    (37, "a full disk", &["wire::trouble_with_the_disk_is_told_apart", "run::a_full_disk_is_told_and_costs_nothing"]),
+    (
+        38,
+        "a sync that failed",
+        &[
+            "wire::trouble_with_the_disk_is_told_apart",
+            "run::after_a_failed_sync_nothing_is_written_and_all_can_be_read",
+        ],
+    ),
     (
         39,
         "something that is damaged",
@@ -90,7 +99,11 @@ const ROWS: &[(u8, &str, &[&str])] = &[
     (48, "MCP: wrong tools and parameters", &["mcp::what_is_asked_wrongly_is_said"]),
     (49, "MCP: a long answer", &["mcp::long_conversations_are_read_piece_by_piece"]),
     (50, "MCP: another page", &["rows::the_gate_is_before_mcp_too"]),
-    (51, "another user at the socket", &["listen::the_socket_is_for_its_owner_and_root"]),
+    (
+        51,
+        "another user at the socket",
+        &["listen::the_socket_is_for_its_owner_and_root", "rows::another_user_at_the_socket_is_sent_away_and_told_of"],
+    ),
     (52, "HTTP/2", &["rows::what_is_not_http_1_is_refused_at_once"]),
     (54, "collecting without the scope", &["matrix::every_route_scope_namespace_and_owner"]),
     (55, "a time that is none", &["refusals::members_that_are_missing_unknown_or_of_another_kind"]),
@@ -117,6 +130,7 @@ const FILES: &[(&str, &str)] = &[
     ("http", include_str!("../../src/http.rs")),
     ("keys", include_str!("../../src/keys.rs")),
     ("listen", include_str!("../../src/listen.rs")),
+    ("run", include_str!("../../src/run.rs")),
     ("wire", include_str!("../../src/wire.rs")),
 ];
 
@@ -244,6 +258,48 @@ fn the_gate_is_before_mcp_too() {
     let answer = home.ask("POST", "/mcp").header("origin", "https://evil.test").json(&call).send();
     assert_eq!(answer.problem(), (403, "origin-not-allowed".into()));
     assert_eq!(answer.value().get("id"), None::<&Value>);
+}
+
+/// Asks a socket for its health, and prints what it says.
+const ASK: &str = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.settimeout(10)\ns.connect(sys.argv[1])\n\
+    try:\n s.sendall(b'GET /healthz HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n')\n print(s.recv(99))\n\
+    except OSError: print(b'')";
+
+/// Only root can be somebody else, so others cannot see this.
+#[test]
+fn another_user_at_the_socket_is_sent_away_and_told_of() {
+    const NOBODY: u32 = 65_534;
+    let home = Home::new();
+    let socket = &home.server.served.socket;
+    // As if their modes did not keep others out already.
+    for (path, mode) in [(home.dir.path(), 0o755), (socket, 0o666)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let ask = |uid: Option<u32>| {
+        let mut python = std::process::Command::new("python3");
+        python.args(["-c", ASK]).arg(socket).current_dir("/");
+        if let Some(uid) = uid {
+            python.uid(uid);
+        }
+        let said = python.output().ok()?;
+        said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
+    };
+    let (Some(own), Some(other)) = (ask(None), ask(Some(NOBODY))) else {
+        // This machine has no Python, or does not let us be another user.
+        return;
+    };
+    assert!(own.contains("HTTP/1.1 200"), "{own}");
+    assert_eq!(other.trim(), "b''", "the connection is closed, and nothing is said");
+    let began = std::time::Instant::now();
+    let frames = loop {
+        let answer = home.ask("GET", "/v1/streams/audit/access/frames").send();
+        match answer.status {
+            200 => break answer.text(),
+            _ => assert!(began.elapsed() < std::time::Duration::from_secs(20), "{}", answer.text()),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert!(frames.contains("uid 65534") && frames.contains("403"), "{frames}");
 }
 
 #[test]

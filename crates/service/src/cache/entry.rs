@@ -4,6 +4,7 @@ use enjamb_core::Digest;
 use enjamb_formats::{FidelityLedger, Outcome, Tier};
 use serde_json::{Value, json};
 
+use super::CHUNK_BYTES;
 use crate::Materialized;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +19,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// A line with the digest of what follows, then JSON.
     pub(super) fn to_text(&self) -> String {
-        let chunks: Vec<String> = self.chunks.iter().map(Digest::to_hex).collect();
+        let chunks: String = self.chunks.iter().map(Digest::to_hex).collect();
         let rows = |ledger: &FidelityLedger| -> Vec<Value> {
             ledger.rows().map(|(outcome, reason, blocks)| json!([outcome.as_str(), reason, blocks])).collect()
         };
@@ -41,7 +42,7 @@ impl Entry {
         let value: Value = serde_json::from_str(text).ok()?;
         let number = |name: &str| value[name].as_u64();
         let word = |name: &str| value[name].as_str().map(str::to_owned);
-        let chunks = value["chunks"].as_array()?.iter().map(|chunk| Digest::from_hex(chunk.as_str()?));
+        let chunks = value["chunks"].as_str()?;
         let ledger = match value["ledger"].as_array() {
             Some(rows) => Some(FidelityLedger::from_rows(rows.iter().map(row).collect::<Option<Vec<_>>>()?)),
             None => None,
@@ -55,11 +56,43 @@ impl Entry {
             tokens: number("tokens")?,
             ledger,
         };
-        Some(Self { data: word("data")?, chunks: chunks.collect::<Option<_>>()?, said })
+        let chunks = chunks_in(chunks)?;
+        let is_whole = chunks.len() as u64 == said.bytes.div_ceil(CHUNK_BYTES);
+        is_whole.then_some(Self { data: word("data")?, chunks, said })
     }
+}
+
+/// The digests of chunks, one after the other in hex.
+fn chunks_in(hex: &str) -> Option<Vec<Digest>> {
+    let (each, rest) = hex.as_bytes().as_chunks::<{ Digest::HEX_LEN }>();
+    rest.is_empty().then_some(())?;
+    each.iter().map(|hex| Digest::from_hex(std::str::from_utf8(hex).ok()?)).collect()
 }
 
 fn row(row: &Value) -> Option<(Outcome, String, u64)> {
     let outcome = *Outcome::ALL.iter().find(|outcome| Some(outcome.as_str()) == row[0].as_str())?;
     Some((outcome, row[1].as_str()?.to_owned(), row[2].as_u64()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written_if_it_names_all_chunks() {
+        let said = Materialized {
+            tier: Tier::Native,
+            format: "generic-v1".into(),
+            commits: 3,
+            bytes: 2 * CHUNK_BYTES + 1,
+            messages: 4,
+            tokens: 5,
+            ledger: None,
+        };
+        let chunks = [b"a", b"b", b"c"].map(|bytes| Digest::of(bytes)).to_vec();
+        let entry = Entry { data: "d".into(), chunks, said };
+        assert_eq!(Entry::parse(&entry.to_text()).as_ref(), Some(&entry));
+        let short = Entry { chunks: entry.chunks[..2].to_vec(), ..entry };
+        assert_eq!(Entry::parse(&short.to_text()), None);
+    }
 }

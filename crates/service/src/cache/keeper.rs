@@ -1,7 +1,7 @@
 //! Keeping a materialization while it is handed out. Whatever goes wrong here costs the cache, never the answer.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use enjamb_core::{Digest, Hasher};
@@ -10,11 +10,14 @@ use enjamb_ledger::private;
 use super::{CHUNK_BYTES, Cache, Entry, Key};
 use crate::Materialized;
 
+/// Bytes that are written at once. The system keeps them in pieces as large as they came, and reads large ones faster.
+const WRITE_BYTES: usize = 1 << 20;
+
 /// Writes bytes as they pass, and hashes them chunk by chunk.
 pub(crate) struct Keeper<'c> {
     cache: &'c Cache,
     data: String,
-    file: File,
+    file: BufWriter<File>,
     chunks: Vec<Digest>,
     /// Of the chunk that is not full yet.
     hasher: Hasher,
@@ -33,7 +36,7 @@ impl<'c> Keeper<'c> {
             cache.make_room(bytes)?;
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(cache.data_path(&name))
         };
-        let file = open().ok()?;
+        let file = BufWriter::with_capacity(WRITE_BYTES, open().ok()?);
         let (chunks, hasher) = (Vec::new(), Hasher::new());
         Some(Self { cache, data: name, file, chunks, hasher, in_chunk: 0, failed: false })
     }
@@ -56,6 +59,7 @@ impl<'c> Keeper<'c> {
             hasher.update(&last);
             chunks.pop();
         }
+        let file = BufWriter::with_capacity(WRITE_BYTES, file);
         Some(Self { cache, data: entry.data.clone(), file, chunks, hasher, in_chunk, failed: false })
     }
 
@@ -84,6 +88,7 @@ impl<'c> Keeper<'c> {
         if self.in_chunk > 0 {
             self.end_chunk();
         }
+        self.failed |= self.file.flush().is_err();
         let entry = Entry { data: self.data.clone(), chunks: self.chunks.clone(), said: said.clone() };
         let path = self.cache.entry_path(key);
         let new = path.with_extension(format!("new-{}", std::process::id()));

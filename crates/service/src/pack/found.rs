@@ -16,23 +16,32 @@ impl Store {
         self.known_pack(&hash)?.ok_or_else(|| unknown(text))
     }
 
-    /// Up to `limit` records, of one session or of all, newest first.
-    pub fn packs(&self, session: Option<&str>, limit: usize) -> Result<Vec<PackRecord>> {
+    /// Up to `limit` records, of one session or of all, newest first; and where the next page begins, if there may be one.
+    /// `before` is that of the page before.
+    pub fn packs(
+        &self,
+        session: Option<&str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<(Vec<PackRecord>, Option<u64>)> {
         let stream = StreamId::packs();
         let session = session.map(session_uuid);
         let mut end = self.ledger.stream(&stream)?.map_or(0, |summary| summary.next_seq);
+        end = end.min(before.unwrap_or(end));
         let mut records = Vec::new();
-        while end > 0 && records.len() < limit {
+        while end > 0 {
             let from = end.saturating_sub(limits::PAGE_ROWS_MAX as u64);
             let frames = self.ledger.frames(&stream, from, (end - from) as usize)?;
             for frame in frames.into_iter().rev() {
+                if records.len() == limit {
+                    return Ok((records, Some(frame.seq + 1)));
+                }
                 let record = read_record(frame.json)?;
                 records.extend(record.filter(|record| session.as_ref().is_none_or(|id| *id == record.session)));
             }
             end = from;
         }
-        records.truncate(limit);
-        Ok(records)
+        Ok((records, None))
     }
 
     fn pack_hash(&self, text: &str) -> Result<String> {

@@ -40,6 +40,21 @@ pub(super) fn a_batch_may_span_streams(ledger: &dyn Ledger) {
     assert_eq!(ledger.frames(&b, 0, 9).unwrap().len(), 1);
 }
 
+pub(super) fn batches_that_come_together_are_answered_each_for_itself(ledger: &dyn Ledger) {
+    let (a, b) = (stream("session/a"), stream("session/b"));
+    let bad_key = Batch { idempotency_key: Some("no key".into()), ..one(&a, &output("never")) };
+    let wrong = make::frames(vec![NewFrame { expected_seq: Some(7), ..frame(&a, &output("never")) }]);
+    let batches = vec![one(&a, &output("x")), bad_key, wrong, one(&b, &output("y")), one(&a, &output("z"))];
+    let told = ledger.append_all(batches).into_iter().map(|answer| match answer {
+        Ok(appended) => format!("{} {}", appended.frames[0].stream, appended.frames[0].seq),
+        Err(error) => error.code().to_owned(),
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["session/a 0", "bad-idempotency-key", "seq-conflict", "session/b 0", "session/a 1"]);
+    assert_eq!(ledger.frames(&a, 0, 9).unwrap().len(), 2);
+    assert!(ledger.append_all(Vec::new()).is_empty());
+}
+
 pub(super) fn an_expected_seq_that_is_not_next_is_a_conflict(ledger: &dyn Ledger) {
     let session = stream("session/a");
     let at = |seq| make::frames(vec![NewFrame { expected_seq: Some(seq), ..frame(&session, &output("x")) }]);

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod batches;
+mod branches;
 mod commits;
 mod frames;
 mod keys;
@@ -50,6 +51,7 @@ pub const ALL: &[Law] = laws! {
     batches:
         a_batch_is_all_or_nothing
         a_batch_may_span_streams
+        batches_that_come_together_are_answered_each_for_itself
         an_expected_seq_that_is_not_next_is_a_conflict
         a_drafts_own_seq_that_is_not_next_is_a_conflict
         a_batch_has_at_most_so_many_frames
@@ -109,9 +111,16 @@ pub const ALL: &[Law] = laws! {
         the_same_commit_twice_is_one_and_another_under_its_id_is_refused
         a_compaction_and_what_it_replaces_come_together_or_not_at_all
         a_commit_follows_one_that_is_there;
+    branches:
+        commits_of_a_branch_are_found_where_they_came_from
+        a_commit_that_is_here_stays_what_it_is
+        what_a_branch_says_moves_nothing_here
+        a_branch_holds_what_follows_and_nothing_else
+        a_key_of_elsewhere_is_kept_with_its_frame;
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing
+        threads_that_hand_in_several_at_a_time_lose_nothing
         one_of_many_rivals_wins
         readers_see_whole_batches;
 };

@@ -67,6 +67,30 @@ pub(super) fn threads_on_their_own_streams_lose_nothing(ledger: &dyn Ledger) {
     assert_eq!(ledger.position().unwrap(), 2 * THREADS * TURNS);
 }
 
+pub(super) fn threads_that_hand_in_several_at_a_time_lose_nothing(ledger: &dyn Ledger) {
+    let shared = stream("session/shared");
+    let several = 1 + THREADS / 2;
+    let told = at_once(|thread| {
+        let batches = |turn| (0..several).map(move |part| format!("{thread}.{turn}.{part}"));
+        let turns = (0..TURNS).flat_map(|turn| {
+            let all = batches(turn).map(|name| one(&shared, &output(&name))).collect();
+            let answers = ledger.append_all(all).into_iter().map(|answer| answer.unwrap().frames[0].seq);
+            // Some hand in one at a time, as others do.
+            if thread % 2 == 0 {
+                append(ledger, one(&stream("session/other"), &output("alone")));
+            }
+            answers.zip(batches(turn)).collect::<Vec<_>>()
+        });
+        turns.collect::<Vec<_>>()
+    });
+    assert!(told.iter().all(|turns| turns.is_sorted()), "each thread's frames are in its own order");
+    let mut told = told.concat();
+    told.sort();
+    let stored = ledger.frames(&shared, 0, 1_000).unwrap();
+    assert_eq!(stored.iter().map(|frame| (frame.seq, text(frame))).collect::<Vec<_>>(), told);
+    assert_eq!(told.len() as u64, THREADS * TURNS * several);
+}
+
 pub(super) fn one_of_many_rivals_wins(ledger: &dyn Ledger) {
     let (session, thread) = (stream("session/a"), stream("continuity/a"));
     for seq in 0..3 {

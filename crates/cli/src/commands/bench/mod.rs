@@ -1,6 +1,7 @@
 //! `enjamb bench`: our side of the benchmark harness. The last line is JSON with `seconds`, `n` and latencies.
 
 mod chain;
+mod load;
 mod server;
 mod turn;
 mod workspace;
@@ -82,6 +83,9 @@ enum What {
         clients: usize,
         #[arg(long, default_value_t = 20)]
         seconds: u64,
+        /// A server that is there already, instead of one of ours
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        at: Option<String>,
     },
     /// How soon followers of a server know, and what they cost
     Follow {
@@ -133,7 +137,11 @@ impl Bench {
             What::Resolve { n, questions } => chain::resolve(&store, *n, *questions)?,
             What::Fill { frames, streams } => fill(&store, *frames, *streams)?,
             What::Compile { messages, times } => super::bench_compile::compile(&store, *messages, *times)?,
-            What::Serve { clients, seconds } => server::load(store.dir(), *clients, *seconds)?,
+            What::Serve { clients, seconds, at } => {
+                let ours = || server::Serving::start(store.dir());
+                let serving = at.as_deref().map_or_else(ours, |at| Ok(server::Serving::at(at)))?;
+                load::run(&serving, *clients, *seconds)?
+            }
             What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
             What::Run { endpoint, events, turns } => turn::run(&store, endpoint, *events, *turns)?,
             What::Workspace { dir, files, changed, times } => {

@@ -118,6 +118,11 @@ fn before(survey: &Survey<'_>, node: usize) -> Option<String> {
 pub(super) fn members(survey: &Survey<'_>, plan: &mut Plan) {
     for node in survey.seen() {
         let lacks = survey.nodes[node].lacks;
+        if lacks.content {
+            plan.note(survey, Code::EnvelopeIncomplete, node, "left out, it says nothing");
+            plan.remove(survey, node);
+            continue;
+        }
         if lacks.timestamp {
             let value = json_text(&time_before(survey, node));
             let text = with_member(plan.edits.text(survey.line(node), survey.sheet), "timestamp", value.get());

@@ -1,6 +1,7 @@
 //! What `cargo xtask bench` measures our binary against, and what it feeds to both. The last line of each reference is
 //! JSON with `seconds`, `n` and latencies, as `enjamb bench` prints it.
 
+mod http;
 mod large;
 mod material;
 mod provider;
@@ -25,7 +26,8 @@ bench_reference artifact FILE BYTES              one large file
 bench_reference session FILE BYTES               one session of JSON lines
 bench_reference line FILE BYTES                  a session of one line
 bench_reference rollout FILE IMAGES BYTES TIMES  a rollout that tells its images that many times
-bench_reference provider                         a provider of as many events as its model's name says";
+bench_reference provider                         a provider of as many events as its model's name says
+bench_reference http                             a server that answers appends and keeps nothing";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,6 +62,7 @@ fn run(words: &[&str]) -> Result<String, Problem> {
         }
         ["artifact", file, bytes] => material::write_artifact(Path::new(file), bytes.parse()?),
         ["provider"] => provider::serve(),
+        ["http"] => http::serve(),
         _ => Err(USAGE.into()),
     }
 }

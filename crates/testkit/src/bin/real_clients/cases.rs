@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::Problem;
-use crate::client::{Client, PROVIDER, Stage, Turn};
+use crate::client::{Client, PROVIDER, Silent, Stage, Turn};
 use crate::endpoint::Reply;
 use crate::seen::{Seen, missing, plain, seen};
+use crate::written::Written;
 
 /// What the runtimes are told to go on with.
 const PROMPT: &str = "Go on from here, please (a3f1).";
@@ -17,8 +18,10 @@ const PROMPT: &str = "Go on from here, please (a3f1).";
 #[derive(Debug)]
 pub enum Outcome {
     Holds,
-    /// The runtime does not load the original either.
-    NotLoaded(String),
+    /// The runtime does not load the original, which `check` explains; repaired, it does.
+    Mended(String),
+    /// The runtime does not load the original, and there is nothing in it.
+    Hopeless(String),
     /// It does not apply here, for this reason.
     Skipped(String),
 }
@@ -49,16 +52,9 @@ pub fn native(stage: &Stage<'_>, original: &Original) -> Result<Result<Native, S
     fs::copy(&original.path, stage.place(original.client, &session)?)?;
     match go_on(stage, original.client, &session) {
         Ok(items) if said_before(seen(original.client, &items)).is_empty() => Ok(Err("it shows nothing of it".into())),
-        Ok(items) if is_compacted(&items) => Ok(Err("it is too long, and is compacted first".into())),
         Ok(items) => Ok(Ok(Native { session, items })),
-        Err(problem) => Ok(Err(problem.to_string())),
+        Err(problem) => Ok(Err(problem.downcast::<Silent>()?.0)),
     }
-}
-
-/// A history that does not fit is summed up by the model, which has only one thing to say.
-fn is_compacted(items: &[Value]) -> bool {
-    let first = items.iter().find(|item| item["role"] == "user").map(Value::to_string).unwrap_or_default();
-    first.contains("This session is being continued") && first.contains("\\n\\nPONG\\n\\n")
 }
 
 fn rollout_id(path: &Path) -> Result<Option<String>, Problem> {
@@ -68,19 +64,19 @@ fn rollout_id(path: &Path) -> Result<Option<String>, Problem> {
     Ok(metas.next().and_then(|meta| meta["payload"]["id"].as_str().map(str::to_owned)))
 }
 
-fn go_on(stage: &Stage<'_>, client: Client, session: &str) -> Result<Vec<Value>, Problem> {
+pub fn go_on(stage: &Stage<'_>, client: Client, session: &str) -> Result<Vec<Value>, Problem> {
     stage.turn(&Turn { client, resume: Some(session), prompt: PROMPT, replies: Vec::new() })
 }
 
 /// Imports a file and returns its last commit.
-fn import(stage: &Stage<'_>, path: &Path) -> Result<String, Problem> {
+pub fn import(stage: &Stage<'_>, path: &Path) -> Result<String, Problem> {
     let path = path.to_str().ok_or("a path that is no text")?;
     stage.enjamb(&["import", path])?;
     let exported = stage.enjamb(&["export", "--source", path])?;
     Ok(exported["tip"].as_str().ok_or("nothing was imported")?.to_owned())
 }
 
-fn resume(stage: &Stage<'_>, revision: &str, client: Client) -> Result<(String, PathBuf), Problem> {
+pub fn resume(stage: &Stage<'_>, revision: &str, client: Client) -> Result<(String, PathBuf), Problem> {
     let work = stage.work();
     let cwd = work.to_str().ok_or("a path that is no text")?;
     let said = stage.enjamb(&["resume", revision, "--in", client.runtime(), "--cwd", cwd])?;
@@ -133,7 +129,9 @@ pub fn other(stage: &Stage<'_>, original: &Original, native: &Native) -> Result<
     let client = original.client.other();
     let (planted, _) = resume(stage, &tip, client)?;
     let found = go_on(stage, client, &planted)?;
-    contains(&said_before(seen(original.client, &native.items)), &seen(client, &found))
+    let written = Written::of(&original.path)?;
+    let wanted = written.in_order(said_before(seen(original.client, &native.items)));
+    contains(&wanted, &seen(client, &found), &written)
 }
 
 /// A copy of an original that the runtime would load here: Codex loads only what was had with the same provider.
@@ -161,16 +159,16 @@ fn here(line: &str) -> String {
 }
 
 /// Without the prompt that we added.
-fn said_before(mut seen: Vec<Seen>) -> Vec<Seen> {
+pub fn said_before(mut seen: Vec<Seen>) -> Vec<Seen> {
     seen.retain(|seen| !matches!(seen, Seen::User(text) if text.contains(PROMPT)));
     seen
 }
 
-fn contains(wanted: &[Seen], found: &[Seen]) -> Result<Outcome, Problem> {
+fn contains(wanted: &[Seen], found: &[Seen], written: &Written) -> Result<Outcome, Problem> {
     if wanted.is_empty() {
         return Err("the original shows nothing at all".into());
     }
-    match missing(wanted, found) {
+    match missing(wanted, found, written) {
         None => Ok(Outcome::Holds),
         Some(seen) => {
             let at = wanted.iter().position(|wanted| std::ptr::eq(wanted, seen)).unwrap_or_default();
@@ -297,7 +295,7 @@ pub fn round_trip(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem>
     if before.0 < lines {
         return Err(format!("{} of {lines} records came back as they were", before.0).into());
     }
-    contains(&wanted, &found)
+    contains(&wanted, &found, &Written::of(&path)?)
 }
 
 /// How many lines two files begin with alike, and how many the original had when it was imported.
@@ -334,7 +332,7 @@ pub fn repair(stage: &Stage<'_>, client: Client) -> Result<Outcome, Problem> {
     wanted.push(Seen::Assistant("Capped, with some jitter.".into()));
     let has_result = |seen: &Seen| matches!(seen, Seen::Call { result: Some(_), .. });
     match found.iter().any(has_result) {
-        true => contains(&wanted, &found),
+        true => contains(&wanted, &found, &Written::of(&path)?),
         false => Err("the call has no result".into()),
     }
 }

@@ -53,6 +53,18 @@ pub struct Stage<'e> {
     pub kept: PathBuf,
 }
 
+/// A runtime that ended, or was ended, without asking its model what it was to ask: why, in its own words.
+#[derive(Debug)]
+pub struct Silent(pub String);
+
+impl std::error::Error for Silent {}
+
+impl std::fmt::Display for Silent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A turn to take.
 pub struct Turn<'t> {
     pub client: Client,
@@ -113,7 +125,7 @@ impl Stage<'_> {
         // A runtime may ask for a title of the session as well: the conversation is the longest.
         let longest = with_prompt.max_by_key(|items| items.len()).cloned();
         self.keep(longest.as_deref().unwrap_or_default())?;
-        longest.ok_or_else(|| format!("no request holds the prompt; it said: {}", output.trim()).into())
+        longest.ok_or_else(|| Silent(format!("no request holds the prompt; it said: {}", output.trim())).into())
     }
 
     /// Keeps the last two conversations that were sent, for whoever looks into a failure.
@@ -140,6 +152,9 @@ impl Stage<'_> {
         command
             .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", self.endpoint.port))
             .env("ANTHROPIC_API_KEY", "sk-loopback")
+            // A long history is to be sent as it is, not summed up first by a model that has only one thing to say.
+            .env("DISABLE_AUTO_COMPACT", "1")
+            .env("ANTHROPIC_MODEL", "claude-sonnet-4-5[1m]")
             .envs(["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"].map(|name| (name, "1")))
             .envs(["DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING"].map(|name| (name, "1")));
     }
@@ -214,10 +229,15 @@ impl Stage<'_> {
 
     /// Runs `enjamb`, and returns the document that it prints.
     pub fn enjamb(&self, arguments: &[&str]) -> Result<Value, Problem> {
+        self.enjamb_ending(arguments, &[0])
+    }
+
+    /// As `enjamb`, for a command that says by its exit code what it found.
+    pub fn enjamb_ending(&self, arguments: &[&str], codes: &[i32]) -> Result<Value, Problem> {
         let mut command = Command::new(&self.enjamb);
         self.settle(&mut command);
         let output = command.args(arguments).arg("--json").output()?;
-        if !output.status.success() {
+        if !output.status.code().is_some_and(|code| codes.contains(&code)) {
             let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             return Err(format!("enjamb {} failed: {}", arguments.join(" "), said.trim()).into());
         }
@@ -268,7 +288,8 @@ fn finish(mut child: Child) -> Result<String, Problem> {
             std::thread::sleep(Duration::from_millis(20));
         }
         let said = format!("{} {}", said.join().unwrap_or_default(), errors.join().unwrap_or_default());
-        if is_over { Err(format!("no end after {} s; {said}", TURN_MAX.as_secs()).into()) } else { Ok(said) }
+        let hangs = || Silent(format!("no end after {} s; {}", TURN_MAX.as_secs(), said.trim()));
+        if is_over { Err(hangs().into()) } else { Ok(said) }
     })
 }
 

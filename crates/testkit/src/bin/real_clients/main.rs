@@ -7,6 +7,8 @@ mod endpoint;
 mod runs;
 mod seen;
 mod table;
+mod unloaded;
+mod written;
 
 use std::fs;
 use std::io::Write;
@@ -116,7 +118,7 @@ fn held_against_native(
     for (name, case) in compared.into_iter().filter(|(name, _)| request.wants(name)) {
         let outcome = timed(|| match &native {
             Ok(native) => case(stage, &original, native),
-            Err(why) => Ok(Outcome::NotLoaded(why.clone())),
+            Err(why) => unloaded::unloaded(stage, &original, why),
         });
         table.add(name, original.client, &original.path, outcome);
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::written::Written;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
@@ -12,6 +13,7 @@ pub enum Seen {
     Assistant(String),
     /// A call and what answered it: results of calls that were made at once come in any order.
     Call {
+        id: String,
         name: String,
         input: Value,
         result: Option<String>,
@@ -42,9 +44,21 @@ const HARNESS: &[&str] = &[
     // What Claude Code says itself when a history ends without an answer, or without a question.
     "No response requested.",
     "Continue from where you left off.",
-    // What Codex says where its model takes no images.
-    "image content omitted because",
+    OMITTED,
 ];
+
+/// How Codex begins to say that an image is not sent: its model takes none, or it is no image.
+const OMITTED: &str = "image content omitted because";
+
+/// An image in a result, whichever way the runtime sends it.
+const IMAGE: &str = "[image]";
+
+/// What Claude Code says for a user who said nothing, as where a result belongs to no call that it sends.
+const NOTHING: &str = "(no content)";
+
+/// What the runtimes, and we, say of a call whose result is not in its place.
+const UNANSWERED: [&str; 3] =
+    ["[Tool result missing due to internal error]", "aborted", "[Interrupted: no result was recorded.]"];
 
 /// What a conversation shows, in its order, without what the harness says itself.
 pub fn seen(client: Client, items: &[Value]) -> Vec<Seen> {
@@ -59,7 +73,10 @@ pub fn seen(client: Client, items: &[Value]) -> Vec<Seen> {
     let mut results: HashMap<String, String> = results.collect();
     let shown = parts.into_iter().filter_map(|part| match part {
         Part::Said(seen) => Some(seen),
-        Part::Call { id, name, input } => Some(Seen::Call { name, input, result: results.remove(&id) }),
+        Part::Call { id, name, input } => {
+            let result = results.remove(&id);
+            Some(Seen::Call { id, name, input, result })
+        }
         Part::Result { .. } => None,
     });
     shown.filter(|seen| !is_harness(seen)).collect()
@@ -69,7 +86,7 @@ fn is_harness(seen: &Seen) -> bool {
     match seen {
         Seen::User(text) | Seen::Assistant(text) => {
             let text = text.trim_start();
-            text.is_empty() || HARNESS.iter().any(|beginning| text.starts_with(beginning))
+            text.is_empty() || text == NOTHING || HARNESS.iter().any(|beginning| text.starts_with(beginning))
         }
         Seen::Call { .. } => false,
     }
@@ -126,44 +143,55 @@ fn text(value: &Value, member: &str) -> String {
     value[member].as_str().unwrap_or_default().to_owned()
 }
 
-fn texts(value: &Value) -> String {
+/// The text of a result, with a word for each image.
+pub fn texts(value: &Value) -> String {
+    let part = |part: &Value| match part["type"].as_str() {
+        Some("image" | "input_image") => Some(IMAGE.to_owned()),
+        _ => part["text"].as_str().map(|text| if text.starts_with(OMITTED) { IMAGE } else { text }.to_owned()),
+    };
     match value {
+        Value::String(text) if text.starts_with(OMITTED) => IMAGE.to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(parts) => parts.iter().filter_map(part).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
     }
 }
 
 /// What is wanted and not found in its place.
-pub fn missing<'w>(wanted: &'w [Seen], found: &[Seen]) -> Option<&'w Seen> {
+pub fn missing<'w>(wanted: &'w [Seen], found: &[Seen], written: &Written) -> Option<&'w Seen> {
     let mut rest = found.iter();
-    wanted.iter().find(|wanted| !rest.any(|found| fits(wanted, found)))
+    wanted.iter().find(|wanted| !rest.any(|found| fits(wanted, found, written)))
 }
 
 /// The same, as far as the other runtime can say it: free text has a name there, and an error is told in words.
-fn fits(wanted: &Seen, found: &Seen) -> bool {
+fn fits(wanted: &Seen, found: &Seen, written: &Written) -> bool {
     match (wanted, found) {
         (Seen::User(a), Seen::User(b)) | (Seen::Assistant(a), Seen::Assistant(b)) => a.trim() == b.trim(),
-        (Seen::Call { name: a, input: given, result: said }, Seen::Call { name: b, input, result }) => {
+        (Seen::Call { id, name: a, input: given, result: said }, Seen::Call { name: b, input, result, .. }) => {
             same_tool(a, b)
                 && (given == input || *input == json!({"input": given}) || *given == json!({"input": input}))
-                && same_result(said.as_deref(), result.as_deref())
+                && same_result(id, said.as_deref(), result.as_deref(), written)
         }
         _ => false,
     }
 }
 
-/// Neither runtime leaves a call without a result; what it says then is its own.
-fn same_result(wanted: Option<&str>, found: Option<&str>) -> bool {
-    match (wanted, found) {
-        (Some("aborted"), Some(_)) | (None, _) => true,
-        (Some(wanted), Some(_)) if wanted.starts_with("[Tool references removed") => true,
-        (Some(wanted), Some(found)) => {
-            let wanted = without_reminder(wanted);
-            found.contains(wanted) || lines(found).starts_with(&lines(wanted))
+/// Where a runtime has no result in its place it says so, though the file may have one: that is as good.
+fn same_result(id: &str, wanted: Option<&str>, found: Option<&str>, written: &Written) -> bool {
+    let Some(found) = found else { return wanted.is_none() };
+    match wanted.filter(|wanted| !UNANSWERED.contains(wanted)) {
+        // Claude Code sends no references to tools that it does not offer.
+        Some(wanted) if wanted.starts_with("[Tool references removed") => {
+            written.tools_found(id).iter().all(|tool| found.contains(tool))
         }
-        (Some(_), None) => false,
+        Some(wanted) => is_told(wanted, found),
+        None => UNANSWERED.contains(&found) || written.result_text(id).is_some_and(|result| is_told(&result, found)),
     }
+}
+
+fn is_told(wanted: &str, found: &str) -> bool {
+    let wanted = without_reminder(wanted);
+    found.contains(wanted) || lines(found).starts_with(&lines(wanted))
 }
 
 /// Claude Code puts its reminders after results as it sends them.

@@ -32,7 +32,8 @@ impl Table {
         let row = Row { case: case.to_owned(), client, what, seconds, outcome };
         let said = match &row.outcome {
             Ok(Outcome::Holds) => "holds".to_owned(),
-            Ok(Outcome::NotLoaded(why)) => format!("the runtime does not load the original: {}", line(why)),
+            Ok(Outcome::Mended(why)) => format!("loads once repaired: {}", line(why)),
+            Ok(Outcome::Hopeless(why)) => format!("nothing in it: {}", line(why)),
             Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
             Err(problem) => format!("FAILS: {}", line(problem)),
         };
@@ -45,7 +46,7 @@ impl Table {
     }
 
     pub fn print(&self) {
-        say("\ncase        runtime      sessions  hold  not loaded  skipped  fail  seconds");
+        say("\ncase        runtime      sessions  hold  repaired  nothing in it  skipped  fail  seconds");
         let mut names: Vec<(&str, Client)> = Vec::new();
         for row in &self.rows {
             if !names.contains(&(row.case.as_str(), row.client)) {
@@ -56,11 +57,12 @@ impl Table {
             let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case && row.client == client).collect();
             let count = |is: fn(&Result<Outcome, String>) -> bool| rows.iter().filter(|row| is(&row.outcome)).count();
             say(&format!(
-                "{case:<12}{:<13}{:>8}{:>6}{:>12}{:>9}{:>6}{:>9.1}",
+                "{case:<12}{:<13}{:>8}{:>6}{:>10}{:>15}{:>9}{:>6}{:>9.1}",
                 client.runtime(),
                 rows.len(),
                 count(|outcome| matches!(outcome, Ok(Outcome::Holds))),
-                count(|outcome| matches!(outcome, Ok(Outcome::NotLoaded(_)))),
+                count(|outcome| matches!(outcome, Ok(Outcome::Mended(_)))),
+                count(|outcome| matches!(outcome, Ok(Outcome::Hopeless(_)))),
                 count(|outcome| matches!(outcome, Ok(Outcome::Skipped(_)))),
                 count(Result::is_err),
                 rows.iter().map(|row| row.seconds).sum::<f64>(),

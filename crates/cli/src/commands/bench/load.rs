@@ -1,0 +1,148 @@
+//! Clients that append over HTTP, each on a connection that it keeps, and each waiting for its answer before it goes on.
+//!
+//! One thread is all of them: clients are other machines, and what it costs to be many of them is not the server's.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Value, json};
+
+use super::server::{Serving, at, broken};
+use crate::failure::{Failure, Result};
+
+/// Clients of a server that append, each to a stream of its own, for some seconds.
+pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
+    let began = Instant::now();
+    let until = began + Duration::from_secs(seconds);
+    let mut all = (0..clients).map(|number| Client::new(serving, number)).collect::<Result<Vec<_>>>()?;
+    all.iter_mut().try_for_each(Client::send)?;
+    while all.iter().any(|client| client.waits) {
+        for ready in readable(&all)? {
+            if all[ready].take()? && Instant::now() < until {
+                all[ready].send()?;
+            }
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let mut latencies: Vec<f64> = all.into_iter().flat_map(|client| client.latencies).collect();
+    latencies.sort_by(f64::total_cmp);
+    Ok(json!({"seconds": seconds, "n": latencies.len(), "p50_us": at(&latencies, 0.5), "p99_us": at(&latencies, 0.99)}))
+}
+
+/// Which clients have something to read.
+fn readable(all: &[Client]) -> Result<Vec<usize>> {
+    let waiting: Vec<usize> = (0..all.len()).filter(|client| all[*client].waits).collect();
+    let mut places: Vec<_> = waiting.iter().map(|at| PollFd::new(&all[*at].stream, PollFlags::IN)).collect();
+    poll(&mut places, None).map_err(|error| broken("waiting for answers")(error.into()))?;
+    let ready = waiting.iter().zip(&places).filter(|(_, place)| !place.revents().is_empty());
+    Ok(ready.map(|(client, _)| *client).collect())
+}
+
+struct Client {
+    stream: TcpStream,
+    /// A request up to the length of its body.
+    head: String,
+    got: Vec<u8>,
+    began: Instant,
+    waits: bool,
+    latencies: Vec<f64>,
+}
+
+impl Client {
+    fn new(serving: &Serving, number: usize) -> Result<Self> {
+        let stream = serving.stream()?;
+        stream.set_nonblocking(true).map_err(broken("a connection"))?;
+        let head = serving.append_head(&format!("s{number}"));
+        Ok(Self { stream, head, got: Vec::new(), began: Instant::now(), waits: false, latencies: Vec::new() })
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let request = request(&self.head, self.latencies.len());
+        (self.began, self.waits) = (Instant::now(), true);
+        // Nothing else is on its way, so there is room for it.
+        self.stream.write_all(request.as_bytes()).map_err(broken("an append"))
+    }
+
+    /// Takes what has come, and says whether that is the answer. It has to be the next place of the stream.
+    fn take(&mut self) -> Result<bool> {
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => return Err(broken("an answer")(ErrorKind::UnexpectedEof.into())),
+            Ok(read) => self.got.extend_from_slice(&buffer[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(broken("an answer")(error)),
+        }
+        let Some(answer) = Answer::read(&self.got) else { return Ok(false) };
+        let next = self.latencies.len() as u64 + 1;
+        if answer.status != 201 || answer.next.is_some_and(|said| said != next) {
+            let text = String::from_utf8_lossy(&self.got).into_owned();
+            return Err(Failure::usage(format!("append {next} of a stream was answered with {text}")));
+        }
+        self.latencies.push(self.began.elapsed().as_secs_f64());
+        self.got.clear();
+        self.waits = false;
+        Ok(true)
+    }
+}
+
+/// A frame of about 1 KB, on its way to be appended.
+pub fn request(head: &str, number: usize) -> String {
+    let body = format!(r#"{{"type":"said","n":{number},"text":"{}"}}"#, "x".repeat(960));
+    format!("{head}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// What an answer says of an append.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// The seq that comes next in the stream.
+    pub next: Option<u64>,
+}
+
+impl Answer {
+    /// `None` when it has not come as a whole.
+    fn read(got: &[u8]) -> Option<Self> {
+        let head_len = got.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let head = std::str::from_utf8(&got[..head_len]).ok()?;
+        let header = |wanted: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+        };
+        let body_len: usize = header("content-length")?.parse().ok()?;
+        if got.len() < head_len + body_len {
+            return None;
+        }
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some(Self { status, next: header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()) })
+    }
+
+    /// Waits for an answer.
+    pub fn wait(stream: &mut impl Read) -> io::Result<Self> {
+        let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                read => got.extend_from_slice(&buffer[..read]),
+            }
+            if let Some(answer) = Self::read(&got) {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_when_all_of_it_is_there() {
+        let whole = b"HTTP/1.1 201 Created\r\nETag: \"7\"\r\nContent-Length: 2\r\n\r\n{}";
+        for len in 0..whole.len() {
+            assert_eq!(Answer::read(&whole[..len]), None, "{len}");
+        }
+        assert_eq!(Answer::read(whole), Some(Answer { status: 201, next: Some(7) }));
+    }
+}
