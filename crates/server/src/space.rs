@@ -1,7 +1,7 @@
 //! Namespaces: each is a store of its own, so that nothing of one can be seen, or guessed, from another.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use enjamb_service::{Env, Result, Store};
@@ -13,9 +13,6 @@ use crate::audit::Audit;
 use crate::flight::Flights;
 use crate::hub::Hub;
 use crate::pages::Pages;
-
-/// Where the stores of namespaces are, below the store's own directory.
-const DIR: &str = "namespaces";
 
 /// One store that is served, and what belongs to it alone.
 pub struct Space {
@@ -50,7 +47,6 @@ impl Space {
 
 /// The store itself and its namespaces, each opened when it is first asked for.
 pub struct Spaces {
-    dir: PathBuf,
     main: Arc<Space>,
     others: Mutex<HashMap<String, Arc<Space>>>,
 }
@@ -63,8 +59,7 @@ impl Spaces {
 
     /// A store that is open already, and its namespaces.
     pub fn new(store: Store) -> Self {
-        let dir = store.dir().to_owned();
-        Self { dir, main: Space::new(Arc::new(store)), others: Mutex::default() }
+        Self { main: Space::new(Arc::new(store)), others: Mutex::default() }
     }
 
     pub fn main(&self) -> &Arc<Space> {
@@ -78,7 +73,7 @@ impl Spaces {
         if let Some(space) = others.get(name) {
             return Ok(space.clone());
         }
-        let store = Store::create(&self.dir.join(DIR).join(name), Env::system())?;
+        let store = self.main.store.namespace(name, Env::system())?;
         let space = Space::new(Arc::new(store));
         others.insert(name.to_owned(), space.clone());
         Ok(space)
