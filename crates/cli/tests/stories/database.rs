@@ -101,7 +101,9 @@ fn what_is_not_for_a_database_says_what_to_use() {
 fn doctor_looks_at_the_server() {
     let Some(team) = Team::new() else { return };
     team.run(&["init"]).done();
-    let told = team.run(&["doctor"]).done().out();
+    let answer = team.run(&["doctor"]);
+    assert_eq!(answer.exit, Some(1), "a server without a standby is worth a warning");
+    let told = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert!(
         told.contains("syncs what it acknowledges") && told.contains("no commit waits for a second server"),
         "{told}"
