@@ -60,6 +60,8 @@ pub enum LedgerError {
     Poisoned,
     #[error("{address} is no address of a database: {detail}")]
     BadAddress { address: String, detail: String },
+    #[error("{what} is not for a store in a database: {instead}")]
+    NotInDatabase { what: &'static str, instead: &'static str },
     #[error("{server} cannot be reached: {detail}")]
     Unreachable { server: String, detail: String },
     #[error("the database failed while {doing}: {detail}")]
@@ -163,7 +165,7 @@ impl LedgerError {
             | Self::BadAddress { .. } => ErrorKind::Invalid,
             Self::NoArtifact(_) | Self::NoStore(_) => ErrorKind::NotFound,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
-            Self::TooNew { .. } => ErrorKind::Unsupported,
+            Self::TooNew { .. } | Self::NotInDatabase { .. } => ErrorKind::Unsupported,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Full { .. } | Self::Poisoned | Self::Disk { .. } | Self::Io { .. } => ErrorKind::Unavailable,
@@ -195,6 +197,7 @@ impl LedgerError {
             Self::Busy { .. } => "store-busy",
             Self::Poisoned => "storage-poisoned",
             Self::BadAddress { .. } => "bad-store-address",
+            Self::NotInDatabase { .. } => "not-in-database",
             Self::Unreachable { .. } => "store-unreachable",
             Self::Disk { .. } | Self::Database { .. } | Self::Io { .. } => "storage-error",
             Self::Output(_) => "output-closed",

@@ -4,6 +4,7 @@
 //! that is looked up is folded from the log by one function, so the index may be lost at any time.
 
 mod batch;
+mod engine;
 mod error;
 mod group;
 mod index;
@@ -29,11 +30,12 @@ use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 pub use batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
+pub use engine::{Engine, link_database, linked_database};
 pub use enjamb_core::frame::KeyUse;
 pub use error::{LedgerError, Outcome};
 pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
-pub use postgres::{PostgresLedger, PostgresOptions, is_database};
+pub use postgres::{PostgresLedger, PostgresOptions, ServerSettings, is_database, namespace_address, shown_address};
 pub use record::{FrameRecord, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};

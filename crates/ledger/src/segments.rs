@@ -105,10 +105,6 @@ impl Segments {
         let _ = fs::remove_file(&new.path);
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     pub fn path(&self, digest: &Digest) -> PathBuf {
         self.dir.join(file_name(digest))
     }

@@ -1,7 +1,7 @@
 //! Namespaces: each is a store of its own, so that nothing of one can be seen, or guessed, from another.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use enjamb_service::{Env, Result, Store};
@@ -14,9 +14,6 @@ use crate::flight::Flights;
 use crate::hub::Hub;
 use crate::pages::Pages;
 use crate::runner::{Runner, Turns};
-
-/// Where the stores of namespaces are, below the store's own directory.
-const DIR: &str = "namespaces";
 
 /// One store that is served, and what belongs to it alone.
 pub struct Space {
@@ -60,7 +57,6 @@ impl Space {
 
 /// The store itself and its namespaces, each opened when it is first asked for.
 pub struct Spaces {
-    dir: PathBuf,
     main: Arc<Space>,
     others: Mutex<HashMap<String, Arc<Space>>>,
 }
@@ -73,8 +69,7 @@ impl Spaces {
 
     /// A store that is open already, and its namespaces.
     pub fn new(store: Store, runner: Option<Runner>) -> Self {
-        let dir = store.dir().to_owned();
-        Self { dir, main: Space::running(Arc::new(store), runner), others: Mutex::default() }
+        Self { main: Space::running(Arc::new(store), runner), others: Mutex::default() }
     }
 
     pub fn main(&self) -> &Arc<Space> {
@@ -88,7 +83,7 @@ impl Spaces {
         if let Some(space) = others.get(name) {
             return Ok(space.clone());
         }
-        let store = Store::create(&self.dir.join(DIR).join(name), Env::system())?;
+        let store = self.main.store.namespace(name, Env::system())?;
         let space = Space::new(Arc::new(store));
         others.insert(name.to_owned(), space.clone());
         Ok(space)

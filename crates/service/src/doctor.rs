@@ -39,24 +39,32 @@ impl Verdict {
 }
 
 impl Check {
-    fn good(name: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn good(name: &'static str, detail: impl Into<String>) -> Self {
         Self { name, verdict: Verdict::Good, detail: detail.into(), help: None }
     }
 
-    fn warning(name: &'static str, detail: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn warning(name: &'static str, detail: impl Into<String>, help: impl Into<String>) -> Self {
         Self { name, verdict: Verdict::Warning, detail: detail.into(), help: Some(help.into()) }
     }
 
-    fn bad(name: &'static str, detail: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn bad(name: &'static str, detail: impl Into<String>, help: impl Into<String>) -> Self {
         Self { name, verdict: Verdict::Bad, detail: detail.into(), help: Some(help.into()) }
     }
 }
 
 impl Store {
     pub fn doctor(&self) -> Result<Vec<Check>> {
-        let mut checks = vec![check_mode(self.dir()), self.check_quick()?, self.check_leftovers()?];
+        let mut checks = vec![check_mode(self.dir()), self.check_quick()?];
+        let server = self.check_server()?;
+        // Which files are in use, nobody can say of a store that other nodes write to.
+        if server.is_empty() {
+            checks.push(self.check_leftovers()?);
+        }
         checks.extend(check_free_space(self.dir()));
-        checks.push(check_wal(self.dir()));
+        match server {
+            server if server.is_empty() => checks.push(check_wal(self.dir())),
+            server => checks.extend(server),
+        }
         checks.push(self.check_write());
         Ok(checks)
     }

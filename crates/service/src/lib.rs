@@ -15,6 +15,7 @@ mod compile;
 mod config;
 mod current;
 mod cursor;
+mod database;
 mod diff;
 mod doctor;
 mod env;
@@ -56,7 +57,7 @@ mod wrap;
 
 use std::path::Path;
 
-use enjamb_ledger::{SqliteLedger, SqliteOptions};
+use enjamb_ledger::{Engine, SqliteLedger};
 
 use cache::Cache;
 
@@ -82,6 +83,7 @@ pub use config::{
 };
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
+pub use database::{database_dir, is_database};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;
@@ -135,7 +137,7 @@ pub type Result<T> = std::result::Result<T, ServiceError>;
 
 /// A store that is open, and everything that can be done with it.
 pub struct Store {
-    ledger: SqliteLedger,
+    ledger: Engine,
     env: Env,
     cache: Cache,
 }
@@ -157,19 +159,19 @@ impl Default for Actor {
 impl Store {
     /// Opens the store in a directory.
     pub fn open(dir: &Path, env: Env) -> Result<Self> {
-        Ok(Self { ledger: SqliteLedger::open(dir, SqliteOptions::default())?, env, cache: Cache::of(dir) })
+        Ok(Self { ledger: Engine::open(dir)?, env, cache: Cache::of(dir) })
     }
 
     /// Opens the store in a directory, making it if there is none.
     pub fn create(dir: &Path, env: Env) -> Result<Self> {
-        let ledger = SqliteLedger::create(dir, SqliteOptions::default(), &env.new_id())?;
+        let ledger = Engine::create(dir, &env.new_id())?;
         Ok(Self { ledger, env, cache: Cache::of(dir) })
     }
 
     /// A store on an engine that is open already.
     pub fn over(ledger: SqliteLedger, env: Env) -> Self {
         let cache = Cache::of(ledger.dir());
-        Self { ledger, env, cache }
+        Self { ledger: Engine::Directory(ledger), env, cache }
     }
 
     pub fn dir(&self) -> &Path {
@@ -177,7 +179,7 @@ impl Store {
     }
 
     /// The engine underneath, for what measures or tests it.
-    pub fn ledger(&self) -> &SqliteLedger {
+    pub fn ledger(&self) -> &Engine {
         &self.ledger
     }
 }

@@ -55,7 +55,7 @@ fn obey(runtime: &OsStr, store: Option<PathBuf>) {
         return;
     }
     // Without a home, misses are noted in the directory for temporary files.
-    let store = super::store_dir(store).unwrap_or_default();
+    let store = super::store_dir(store).and_then(super::resolved).unwrap_or_default();
     let missed_at = super::missed_at(&store);
     let call = HookCall { runtime: &runtime.to_string_lossy(), store: &store, missed_at: &missed_at, at_ms: now_ms() };
     enjamb_service::hook(&call, stdin);

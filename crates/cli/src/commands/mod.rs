@@ -92,7 +92,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ClapErrorKind;
 use clap::{Args, Parser, Subcommand};
-use enjamb_service::{Actor, Config, ConfigPlaces, DrainBounds, Env, MissedAt, ServiceError, Store};
+use enjamb_service::{
+    Actor, Config, ConfigPlaces, DrainBounds, Env, MissedAt, ServiceError, Store, database_dir, is_database,
+};
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::safe;
@@ -114,7 +116,8 @@ pub struct Cli {
 /// Flags that mean the same everywhere.
 #[derive(Args, Clone)]
 pub struct Global {
-    /// The store's directory, or the server that has it (http://…, https://…, unix://…) [default: $ENJAMB_STORE,
+    /// The store's directory, the server that has it (http://…, https://…, unix://…), or the database that it is in
+    /// (postgres://…) [default: $ENJAMB_STORE,
     /// $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
     #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub store: Option<PathBuf>,
@@ -315,10 +318,15 @@ impl Context<'_> {
                 help: Some("run it where the store is, with --store DIR".into()),
             });
         }
-        store_dir(self.global.store.clone()).ok_or_else(|| Failure::Usage {
+        let homeless = || Failure::Usage {
             message: "there is no home directory to keep a store in".into(),
             help: Some("enjamb --store DIR …".into()),
-        })
+        };
+        let named = store_dir(self.global.store.clone()).ok_or_else(homeless)?;
+        match named.to_str().filter(|text| is_database(text)) {
+            None => Ok(named),
+            Some(address) => Ok(database_dir(&usual_store_dir().ok_or_else(homeless)?, address)?),
+        }
     }
 
     /// The store, which must be there, with what hooks have spooled for it.
@@ -373,6 +381,14 @@ impl Context<'_> {
 /// Where the store is: as given, as the environment says, or in the home directory.
 fn store_dir(given: Option<PathBuf>) -> Option<PathBuf> {
     given.or_else(|| environment("ENJAMB_STORE")).or_else(usual_store_dir)
+}
+
+/// As given, or the directory of the database whose address was given.
+fn resolved(store: PathBuf) -> Option<PathBuf> {
+    match store.to_str().filter(|text| is_database(text)) {
+        None => Some(store),
+        Some(address) => database_dir(&usual_store_dir()?, address).ok(),
+    }
 }
 
 /// Where the store is if nobody says.

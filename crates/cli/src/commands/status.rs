@@ -30,7 +30,6 @@ impl Status {
         if let Some(remote) = context.address().is_some().then(|| context.remote()).transpose()?.flatten() {
             return remote_status(context, &remote);
         }
-        let dir = context.store_dir()?;
         let store = match context.open() {
             Err(Failure::Service(ServiceError::Ledger(LedgerError::NoStore(_)))) => return nothing_yet(context),
             opened => opened?,
@@ -44,7 +43,7 @@ impl Status {
             context.ui.json(
                 "status",
                 json!({
-                    "path": dir.to_string_lossy(), "store_id": status.store_id,
+                    "path": store.location(), "store_id": status.store_id,
                     "streams": totals.streams, "frames": totals.frames, "frame_bytes": totals.frame_bytes,
                     "artifacts": totals.artifacts, "artifact_bytes": totals.artifact_bytes,
                     "disk": {"log": disk.log, "index": disk.index, "segments": disk.segments, "total": disk.total()},
@@ -54,7 +53,7 @@ impl Status {
             return Ok(exit);
         }
         let ui = &mut context.ui;
-        ui.line(format!("enjamb {}  {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+        ui.line(format!("enjamb {}  {}", env!("CARGO_PKG_VERSION"), store.location()))?;
         ui.line(format!(
             "  {}  {}  {}",
             plural(totals.streams, "stream"),

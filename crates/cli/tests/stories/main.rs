@@ -11,6 +11,7 @@ mod compaction;
 mod config;
 mod contexts;
 mod crash;
+mod database;
 mod disk;
 mod endpoint;
 mod expect;

@@ -190,6 +190,15 @@ impl Rows<'_> {
         }
     }
 
+    /// How many rows there are, without those that are about the table itself.
+    pub fn count(&self) -> Result<u64> {
+        let count =
+            self.0.query_row("SELECT count(*) FROM kv WHERE k NOT IN (?1, ?2)", [APPLIED_KEY, END_KEY], |row| {
+                row.get::<_, i64>(0)
+            })?;
+        Ok(count as u64)
+    }
+
     /// The number of the last record folded into this index.
     pub fn applied(&self) -> Result<u64> {
         let Some(payload) = self.get(APPLIED_KEY)? else { return Ok(0) };

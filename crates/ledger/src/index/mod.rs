@@ -14,7 +14,7 @@ pub use db::{Damaged, IndexError, Rows, SCHEMA, Visit};
 pub use facts::{Stored, unreadable};
 pub use fold::{Changes, View, fold};
 pub use queries::{Index, Lookup, StreamOrder};
-pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals, stream_key, totals_key};
+pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals, artifact_key, stream_key, totals_key};
 pub use table::Table;
 pub use words::words_of;
 

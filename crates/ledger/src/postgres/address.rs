@@ -1,6 +1,6 @@
 //! The address of a store in PostgreSQL: which server, which database, and which schema is the namespace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -17,6 +17,8 @@ const SCHEMA_BYTES_MAX: usize = 63;
 pub(super) struct Address {
     pub(super) config: Config,
     pub(super) schema: String,
+    /// A directory of segments that all nodes have.
+    pub(super) objects: Option<PathBuf>,
     /// A file with the certificates that may vouch for the server; those of the system, if not given.
     pub(super) root_certificates: Option<PathBuf>,
     /// Without a password.
@@ -33,10 +35,12 @@ impl Address {
     pub(super) fn parse(address: &str) -> Result<Self> {
         let invalid = |detail: String| LedgerError::BadAddress { address: hidden(address), detail };
         let (base, query) = address.split_once('?').unwrap_or((address, ""));
-        let (mut schema, mut mode, mut root_certificates, mut rest) = (SCHEMA.to_owned(), None, None, Vec::new());
+        let (mut schema, mut mode, mut rest) = (SCHEMA.to_owned(), None, Vec::new());
+        let (mut objects, mut root_certificates) = (None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("schema", name)) => schema = name.to_owned(),
+                Some(("objects", place)) => objects = Some(directory(place).map_err(invalid)?),
                 Some(("sslmode", asked)) => mode = Some(asked),
                 Some(("sslrootcert", path)) => root_certificates = Some(PathBuf::from(path)),
                 _ => rest.push(pair),
@@ -50,8 +54,41 @@ impl Address {
         config.ssl_mode(ssl_mode(mode, &config).map_err(invalid)?);
         config.application_name("enjamb");
         let shown = shown(&config, &schema);
-        Ok(Self { config, schema, root_certificates, shown })
+        if config.get_password().is_none()
+            && let Ok(password) = std::env::var("PGPASSWORD")
+        {
+            config.password(password);
+        }
+        Ok(Self { config, schema, objects, root_certificates, shown })
     }
+}
+
+/// An address as it may be shown to anyone.
+pub fn shown_address(address: &str) -> Result<String> {
+    Ok(Address::parse(address)?.shown)
+}
+
+/// The address of a namespace of a store: the same database, in a schema beside the store's own.
+pub fn namespace_address(address: &str, name: &str) -> Result<String> {
+    let own = Address::parse(address)?;
+    let schema = format!("{}_{}", own.schema, name.replace('-', "_"));
+    if !is_schema(&schema) {
+        let detail = format!("the namespace {name:?} would be the schema {schema:?}, which cannot be one");
+        return Err(LedgerError::BadAddress { address: own.shown, detail });
+    }
+    let (base, query) = address.split_once('?').unwrap_or((address, ""));
+    let others = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("schema="));
+    let named = format!("schema={schema}");
+    let pairs: Vec<&str> = others.chain([named.as_str()]).collect();
+    Ok(format!("{base}?{}", pairs.join("&")))
+}
+
+fn directory(place: &str) -> std::result::Result<PathBuf, String> {
+    let path = Path::new(place.strip_prefix("file://").unwrap_or(place));
+    if !path.is_absolute() {
+        return Err(format!("objects is {place:?}: expected an absolute directory, or file:///…"));
+    }
+    Ok(path.to_owned())
 }
 
 /// Nothing that a shell, a person or SQL could take for something else.
@@ -146,5 +183,19 @@ mod tests {
             "postgres://ann:secret@h:port/team",
             "postgres://h:port/team is no address of a database: invalid connection string: invalid value for option `port`",
         );
+    }
+    #[test]
+    fn namespaces_are_schemas_beside_the_stores_own() {
+        let named = namespace_address("postgres://h/team?sslmode=disable&schema=a", "red-team").unwrap();
+        assert_eq!(named, "postgres://h/team?sslmode=disable&schema=a_red_team");
+        assert_eq!(namespace_address("postgres://h/team", "x").unwrap(), "postgres://h/team?schema=enjamb_x");
+        assert!(namespace_address("postgres://h/team", "Red").is_err());
+    }
+
+    #[test]
+    fn segments_may_be_in_a_directory_that_nodes_share() {
+        let objects = |address| Address::parse(address).map(|address| address.objects);
+        assert_eq!(objects("postgres://h/t?objects=file:///mnt/a").unwrap(), Some("/mnt/a".into()));
+        assert!(objects("postgres://h/t?objects=s3://bucket").is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! in the transaction that writes the records, so readers never wait for them. All that is truth is `bytea`.
 
 mod address;
+mod care;
 mod connect;
 mod fault;
 mod rebuild;
@@ -36,7 +37,8 @@ use crate::{
     clip,
 };
 use address::Address;
-pub use address::is_database;
+pub use address::{is_database, namespace_address, shown_address};
+pub use care::ServerSettings;
 use connect::Connections;
 use fault::{Fault, TRIES_MAX, pause};
 use snapshot::Snapshot;
@@ -51,12 +53,19 @@ const PARTS_BYTES: u64 = 4 << 20;
 /// How a store in a database is opened.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Where segments are kept.
+    /// What is of this machine alone; segments as well, unless the address names a directory that nodes share.
     pub dir: PathBuf,
+}
+
+impl PostgresOptions {
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
 }
 
 /// A store in a schema of a database.
 pub struct PostgresLedger {
+    dir: PathBuf,
     address: Address,
     connections: Connections,
     sql: Sql,
@@ -86,7 +95,8 @@ impl PostgresLedger {
         Ok(Self {
             connections: Connections::new(&address)?,
             sql: Sql::new(&address.schema),
-            segments: Arc::new(Segments::open(&options.dir)?),
+            segments: Arc::new(Segments::open(address.objects.as_deref().unwrap_or(&options.dir))?),
+            dir: options.dir.clone(),
             group: Group::default(),
             writer: Mutex::default(),
             address,
@@ -195,6 +205,16 @@ impl Ledger for PostgresLedger {
     fn append(&self, batch: Batch) -> Result<Appended> {
         batch.check()?;
         self.group.run(batch, |party| self.write_group(party))
+    }
+
+    fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
+        let mut good = Vec::with_capacity(batches.len());
+        let checked: Vec<_> = batches.into_iter().map(|batch| batch.check().map(|()| good.push(batch))).collect();
+        let mut answers = self.group.run_all(good, |party| self.write_group(party)).into_iter();
+        checked
+            .into_iter()
+            .map(|checked| checked.and_then(|()| answers.next().unwrap_or(Err(LedgerError::Poisoned))))
+            .collect()
     }
 
     fn totals(&self) -> Result<Totals> {
@@ -364,8 +384,8 @@ impl PostgresLedger {
         Ok(())
     }
 
-    /// The directory of segments.
+    /// What is of this machine alone.
     pub fn dir(&self) -> &Path {
-        self.segments.dir()
+        &self.dir
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct Sql {
     pub(super) add_batch: String,
     pub(super) find_batch: String,
     pub(super) forget_batches: String,
+    pub(super) erase: String,
     pub(super) clear_rows: String,
     pub(super) next_epoch: String,
     pub(super) note_index_format: String,
@@ -72,6 +73,10 @@ impl Sql {
             add_batch: format!("INSERT INTO {s}.batches(id, n) VALUES ($1, $2)"),
             find_batch: format!("SELECT n FROM {s}.batches WHERE id = $1"),
             forget_batches: format!("DELETE FROM {s}.batches WHERE at < now() - interval '1 day'"),
+            erase: format!(
+                "UPDATE {s}.records SET body = erased.body FROM unnest($1::bigint[], $2::bytea[]) AS erased(n, body)
+                    WHERE records.n = erased.n"
+            ),
             clear_rows: format!("DELETE FROM {s}.kv"),
             next_epoch: format!("UPDATE {s}.head SET epoch = epoch + 1"),
             note_index_format: format!("UPDATE {s}.meta SET value = $1 WHERE name = 'index_format'"),

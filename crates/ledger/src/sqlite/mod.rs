@@ -42,6 +42,7 @@ pub use log::SealedRange;
 pub use seal::Sealed;
 pub use sweep::ArtifactPlace;
 pub use verify::{Checked, Finding};
+pub(crate) use verify::{Recheck, check_segment, scratch_index};
 use writer::Writer;
 
 /// Records that the index may lag behind before a thread is started to fold them.

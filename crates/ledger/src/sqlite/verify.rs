@@ -10,9 +10,10 @@ use rusqlite::Connection;
 use super::log::{self, Log};
 use super::{Records, SqliteLedger, catch_up};
 use crate::error::LedgerError;
-use crate::index::{Index, Rows, SCHEMA, Stored, View, fold, unreadable};
+use crate::index::{Changes, Index, Rows, SCHEMA, Stored, View, fold, unreadable};
 use crate::plan::{Facts, admit};
 use crate::record::{FrameRecord, Record};
+use crate::segments::Segments;
 use crate::{Progress, Result};
 
 /// Records folded between two writes of the rebuilt index.
@@ -46,18 +47,18 @@ pub struct Checked {
 }
 
 impl Checked {
-    fn find(&mut self, code: &'static str, subject: impl Into<String>, detail: impl Into<String>) {
+    pub(crate) fn find(&mut self, code: &'static str, subject: impl Into<String>, detail: impl Into<String>) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { code, subject: subject.into(), detail: detail.into() });
         }
     }
 
-    fn find_error(&mut self, subject: impl Into<String>, error: &LedgerError) {
+    pub(crate) fn find_error(&mut self, subject: impl Into<String>, error: &LedgerError) {
         self.find(error.code(), subject, error.to_string());
     }
 
     /// What was found in segments, told in the order of their names.
-    fn add(&mut self, segments: BTreeMap<Digest, Self>) {
+    pub(crate) fn add(&mut self, segments: BTreeMap<Digest, Self>) {
         for one in segments.into_values() {
             self.segments += one.segments;
             self.bytes += one.bytes;
@@ -128,7 +129,7 @@ impl SqliteLedger {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(named.len() + 1);
         let work = || {
             let taken = std::iter::from_fn(|| next.lock().unwrap_or_else(PoisonError::into_inner).next());
-            taken.map(|digest| (*digest, self.check_segment(digest))).collect::<Vec<_>>()
+            taken.map(|digest| (*digest, check_segment(&self.segments, digest))).collect::<Vec<_>>()
         };
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
@@ -138,21 +139,6 @@ impl SqliteLedger {
             let all = own.into_iter().chain(theirs).collect();
             done.map(|()| all)
         })
-    }
-
-    fn check_segment(&self, digest: &Digest) -> Checked {
-        let mut checked = Checked { segments: 1, ..Checked::default() };
-        let subject = format!("segment {digest}");
-        match self.segments.stored(digest) {
-            Err(error) => checked.find_error(subject, &error.into()),
-            Ok(stored) => {
-                checked.bytes += stored.file_bytes();
-                for finding in crate::segment::verify(stored, *digest) {
-                    checked.find("segment-damaged", subject.clone(), finding.to_string());
-                }
-            }
-        }
-        checked
     }
 
     /// Segments that the log names, in order. What they name in turn is found when they are read.
@@ -183,7 +169,22 @@ impl SqliteLedger {
     }
 }
 
-fn scratch_index() -> Result<Connection> {
+pub(crate) fn check_segment(segments: &Segments, digest: &Digest) -> Checked {
+    let mut checked = Checked { segments: 1, ..Checked::default() };
+    let subject = format!("segment {digest}");
+    match segments.stored(digest) {
+        Err(error) => checked.find_error(subject, &error.into()),
+        Ok(stored) => {
+            checked.bytes += stored.file_bytes();
+            for finding in crate::segment::verify(stored, *digest) {
+                checked.find("segment-damaged", subject.clone(), finding.to_string());
+            }
+        }
+    }
+    checked
+}
+
+pub(crate) fn scratch_index() -> Result<Connection> {
     // An empty path is a database of this connection's own, on disk when it outgrows memory, gone when it closes.
     let made = Connection::open("").and_then(|connection| {
         connection.execute_batch(SCHEMA)?;
@@ -220,25 +221,49 @@ fn check_records(
         let mut view = View::new(&rows);
         for n in first..=to {
             match records.record(n) {
-                Ok(record) => {
-                    checked.bytes += record.content_len();
-                    check_record(checked, &mut view, n, &record)?;
-                }
+                Ok(record) => check_record(checked, &mut view, n, &record)?,
                 Err(error) => checked.find_error(format!("record {n}"), &error),
             }
         }
-        let write = |error: rusqlite::Error| LedgerError::sqlite("writing a scratch index", &error);
-        rebuilt.execute_batch("BEGIN").map_err(write)?;
-        rows.write(view.into_changes(), to).map_err(unreadable)?;
-        rebuilt.execute_batch("COMMIT").map_err(write)?;
+        write_scratch(rebuilt, view.into_changes(), to)?;
         progress(to, last);
         first = to + 1;
     }
     Ok(())
 }
 
+/// Records of any engine, checked in order and folded anew into a scratch index.
+pub(crate) struct Recheck<'c> {
+    pub(crate) checked: Checked,
+    rebuilt: &'c Connection,
+}
+
+impl<'c> Recheck<'c> {
+    pub(crate) fn new(rebuilt: &'c Connection) -> Self {
+        Self { checked: Checked::default(), rebuilt }
+    }
+
+    pub(crate) fn take(&mut self, records: &[(u64, Record)]) -> Result<()> {
+        let Some((to, _)) = records.last() else { return Ok(()) };
+        let rows = Rows(self.rebuilt);
+        let mut view = View::new(&rows);
+        for (n, record) in records {
+            check_record(&mut self.checked, &mut view, *n, record)?;
+        }
+        write_scratch(self.rebuilt, view.into_changes(), *to)
+    }
+}
+
+fn write_scratch(rebuilt: &Connection, changes: Changes, to: u64) -> Result<()> {
+    let write = |error: rusqlite::Error| LedgerError::sqlite("writing a scratch index", &error);
+    rebuilt.execute_batch("BEGIN").map_err(write)?;
+    Rows(rebuilt).write(changes, to).map_err(unreadable)?;
+    rebuilt.execute_batch("COMMIT").map_err(write)
+}
+
 fn check_record(checked: &mut Checked, view: &mut View<'_>, n: u64, record: &Record) -> Result<()> {
     checked.records += 1;
+    checked.bytes += record.content_len();
     match record {
         Record::Frame(frame) => {
             checked.frames += 1;

@@ -8,6 +8,7 @@ mod handles;
 mod lab;
 mod laws;
 mod model;
+mod nodes;
 mod power;
 mod sealed;
 mod store;

@@ -1,0 +1,279 @@
+//! The engine of a store that people use: in a directory, or in a database. What is asked of records goes to whichever it
+//! is; what keeps a store whole is here for both, and says so where one of them has no need of it.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::Path;
+
+use enjamb_core::chain::Stop;
+use enjamb_core::lexicon::Postings;
+use enjamb_core::order::{MarkKey, Scope};
+use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
+
+use crate::batch::{Appended, Batch};
+use crate::error::LedgerError;
+use crate::record::FrameRecord;
+use crate::segments::{SegmentFile, Segments};
+use crate::{
+    ArtifactPlace, ArtifactSummary, Backup, Checked, Ledger, Link, Part, PartSink, PostgresLedger, PostgresOptions,
+    Progress, Result, Sealed, Sink, Span, SqliteLedger, SqliteOptions, StoredCommit, StoredFrame, StreamOrder,
+    StreamSummary, Totals, Walk, private,
+};
+
+/// The file of a directory whose store is in a database: its one line is the address.
+const DATABASE_FILE: &str = "database";
+
+pub enum Engine {
+    Directory(SqliteLedger),
+    Database(PostgresLedger),
+}
+
+/// Asks whichever engine it is.
+macro_rules! either {
+    ($engine:expr, $method:ident($($argument:expr),*)) => {
+        match $engine {
+            Engine::Directory(ledger) => ledger.$method($($argument),*),
+            Engine::Database(ledger) => ledger.$method($($argument),*),
+        }
+    };
+}
+
+/// Says that the store of a directory is in a database. What is of this machine alone stays in the directory.
+pub fn link_database(dir: &Path, address: &str) -> Result<()> {
+    let path = dir.join(DATABASE_FILE);
+    let failed = |error| LedgerError::io(&path, error);
+    if dir.join("log.db").exists() {
+        let detail = "it has records of its own, so its store cannot be in a database".to_owned();
+        return Err(LedgerError::NotAStore { path: dir.to_owned(), detail });
+    }
+    private::make_dir(dir).map_err(failed)?;
+    match std::fs::read_to_string(&path) {
+        Ok(linked) if linked.trim_end() == address => return Ok(()),
+        _ => {}
+    }
+    // Whoever reads it meanwhile finds the old line or the new one.
+    let new = dir.join(format!("{DATABASE_FILE}.{}", std::process::id()));
+    let mut file = private::create(&new).map_err(failed)?;
+    std::io::Write::write_all(&mut file, format!("{address}\n").as_bytes()).map_err(failed)?;
+    std::fs::rename(&new, &path).map_err(failed)
+}
+
+/// The address of the database that a directory's store is in, if it is.
+pub fn linked_database(dir: &Path) -> Result<Option<String>> {
+    let path = dir.join(DATABASE_FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim_end().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(None),
+        Err(error) => Err(LedgerError::io(path, error)),
+    }
+}
+
+impl Engine {
+    /// Opens the store of a directory.
+    pub fn open(dir: &Path) -> Result<Self> {
+        match linked_database(dir)? {
+            None => SqliteLedger::open(dir, SqliteOptions::default()).map(Self::Directory),
+            Some(address) => PostgresLedger::open(&address, &PostgresOptions::at(dir)).map(Self::Database),
+        }
+    }
+
+    /// Opens the store of a directory, making it if there is none.
+    pub fn create(dir: &Path, store_id: &str) -> Result<Self> {
+        match linked_database(dir)? {
+            None => SqliteLedger::create(dir, SqliteOptions::default(), store_id).map(Self::Directory),
+            Some(address) => PostgresLedger::create(&address, &PostgresOptions::at(dir), store_id).map(Self::Database),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        either!(self, dir())
+    }
+
+    pub fn segments(&self) -> &Segments {
+        either!(self, segments())
+    }
+
+    pub fn store_id(&self) -> Result<String> {
+        either!(self, store_id())
+    }
+
+    /// Which of these are here, asked at once.
+    pub fn here(&self, ids: &[ArtifactId]) -> Result<HashSet<ArtifactId>> {
+        either!(self, here(ids))
+    }
+
+    /// Where an artifact's bytes are, to free them once it is dropped.
+    pub fn place(&self, id: &ArtifactId) -> Result<Option<ArtifactPlace>> {
+        either!(self, place(id))
+    }
+
+    /// Frees the bytes of artifacts that were dropped, given where they were before.
+    pub fn erase(&self, dropped: &[ArtifactPlace], progress: &mut Progress<'_>) -> Result<()> {
+        match self {
+            Self::Directory(ledger) => ledger.erase(dropped, progress),
+            Self::Database(ledger) => ledger.erase(dropped),
+        }
+    }
+
+    /// Segment files that nothing names. In a database nobody can say: another node may be about to name one.
+    pub fn unnamed_files(&self) -> Result<Vec<SegmentFile>> {
+        match self {
+            Self::Directory(ledger) => ledger.unnamed_files(),
+            Self::Database(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Removes segment files that nothing names; `None` when it must wait, because someone may be writing one.
+    pub fn sweep(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Directory(ledger) => ledger.sweep(),
+            Self::Database(_) => Ok(None),
+        }
+    }
+
+    pub fn seal(&self, progress: &mut Progress<'_>) -> Result<Sealed> {
+        match self {
+            Self::Directory(ledger) => ledger.seal(progress),
+            Self::Database(_) => Err(LedgerError::NotInDatabase {
+                what: "moving records into segments",
+                instead: "the server keeps them, and VACUUM makes room for what was dropped",
+            }),
+        }
+    }
+
+    pub fn backup(&self, to: &Path, progress: &mut Progress<'_>) -> Result<Backup> {
+        match self {
+            Self::Directory(ledger) => ledger.backup(to, progress),
+            Self::Database(_) => Err(LedgerError::NotInDatabase {
+                what: "a backup",
+                instead: "use pg_dump --schema, and copy the directory of segments after it",
+            }),
+        }
+    }
+
+    pub fn verify_quick(&self) -> Result<Checked> {
+        either!(self, verify_quick())
+    }
+
+    pub fn verify_full(&self, progress: &mut Progress<'_>) -> Result<Checked> {
+        either!(self, verify_full(progress))
+    }
+
+    pub fn rebuild_index(&self) -> Result<()> {
+        either!(self, rebuild_index())
+    }
+}
+
+impl Ledger for Engine {
+    fn append(&self, batch: Batch) -> Result<Appended> {
+        either!(self, append(batch))
+    }
+
+    fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
+        either!(self, append_all(batches))
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        either!(self, totals())
+    }
+
+    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
+        either!(self, stream(stream))
+    }
+
+    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
+        either!(self, streams(kind, order, limit))
+    }
+
+    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
+        either!(self, frames(stream, from_seq, limit))
+    }
+
+    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
+        either!(self, artifact(id))
+    }
+
+    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
+        either!(self, artifacts(low, high, limit))
+    }
+
+    fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
+        either!(self, read(id, range, sink))
+    }
+
+    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
+        either!(self, mark(scope, key))
+    }
+
+    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
+        either!(self, marks(scope, like))
+    }
+
+    fn marks_in(
+        &self,
+        scope: &Scope,
+        from: &MarkKey,
+        to: &MarkKey,
+        walk: Walk,
+        limit: usize,
+    ) -> Result<Vec<(MarkKey, String)>> {
+        either!(self, marks_in(scope, from, to, walk, limit))
+    }
+
+    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
+        either!(self, message_numbered(thread, ordinal))
+    }
+
+    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
+        either!(self, postings(thread, word, upto_seq, limit))
+    }
+
+    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
+        either!(self, words(prefix))
+    }
+
+    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
+        either!(self, commit(id))
+    }
+
+    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
+        either!(self, commits(low, high, limit))
+    }
+
+    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
+        either!(self, walk(tip, stop, limit))
+    }
+
+    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
+        either!(self, parts(tip, stop, limit))
+    }
+
+    fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
+        either!(self, read_parts(parts, sink))
+    }
+
+    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
+        either!(self, children(id))
+    }
+
+    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
+        either!(self, commit_at(principal, at))
+    }
+
+    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
+        either!(self, timeline(span, limit))
+    }
+
+    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
+        either!(self, unsummarised(after, limit))
+    }
+
+    fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
+        either!(self, each_frame(from, visit))
+    }
+
+    fn position(&self) -> Result<u64> {
+        either!(self, position())
+    }
+}

@@ -1,0 +1,150 @@
+//! Several nodes on one database: one is killed, the server is killed. What was acknowledged is there, once.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use enjamb_core::StreamId;
+use enjamb_ledger::{Ledger, Outcome, PostgresLedger, PostgresOptions};
+use enjamb_testkit::database::{Database, Schema, Server, Stop};
+use enjamb_testkit::make::{self, stream};
+
+/// Where a child process finds the store to write to.
+const NODE: &str = "ENJAMB_TEST_NODE";
+
+/// All nodes write to this one, and each to one of its own.
+fn shared() -> StreamId {
+    stream("session/shared")
+}
+
+fn batch(name: &str, number: u64) -> enjamb_ledger::Batch {
+    let text = make::output(&format!("{name} {number}"));
+    make::frames(vec![make::frame(&shared(), &text), make::frame(&stream(&format!("session/{name}")), &text)])
+}
+
+/// The texts of a stream, checked to have no gaps.
+fn texts(ledger: &dyn Ledger, stream: &StreamId) -> Vec<String> {
+    let (mut texts, mut next) = (Vec::new(), 0);
+    loop {
+        let page = ledger.frames(stream, next, 500).expect("frames");
+        if page.is_empty() {
+            return texts;
+        }
+        for frame in page {
+            assert_eq!(frame.seq, next);
+            next += 1;
+            texts.push(String::from_utf8(frame.json).expect("text"));
+        }
+    }
+}
+
+/// Each is there once; so are those that nobody was told of, if they are there.
+fn check_acknowledged(ledger: &dyn Ledger, acknowledged: &BTreeSet<String>) {
+    let all = texts(ledger, &shared());
+    for text in acknowledged {
+        let times = all.iter().filter(|found| found.contains(&format!("\"{text}\""))).count();
+        assert_eq!(times, 1, "{text} is there {times} times");
+    }
+    let said: BTreeSet<_> = all.iter().filter_map(|text| text.split("\"delta\":\"").nth(1)).collect();
+    assert_eq!(said.len(), all.len(), "nothing is there twice");
+}
+
+/// Not a test by itself: a node, in a process that can be killed. It says what was acknowledged.
+#[test]
+fn a_node() {
+    let Ok(told) = std::env::var(NODE) else { return };
+    let (address, dir) = told.split_once(' ').expect("an address and a directory");
+    let ledger = PostgresLedger::open(address, &PostgresOptions::at(dir.as_ref())).expect("the store opens");
+    for number in 0.. {
+        ledger.append(batch("child", number)).expect("it is stored");
+        println!("ACK child {number}");
+    }
+}
+
+fn child(schema: &Schema) -> std::process::Child {
+    let dir = schema.options().dir;
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["nodes::a_node", "--exact", "--nocapture"])
+        .env(NODE, format!("{} {}", schema.address(), dir.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a process")
+}
+
+#[test]
+fn of_two_nodes_one_is_killed_and_the_other_goes_on() {
+    let Some(database) = Database::find() else { return eprintln!("skipped: PostgreSQL is not installed") };
+    let schema = database.schema();
+    let ledger = schema.create();
+    let mut acknowledged = BTreeSet::new();
+    let mut number = 0;
+    for _ in 0..3 {
+        let mut node = child(&schema);
+        let mut lines = BufReader::new(node.stdout.take().expect("its output")).lines();
+        for _ in 0..60 {
+            ledger.append(batch("parent", number)).expect("it is stored");
+            acknowledged.insert(format!("parent {number}"));
+            number += 1;
+        }
+        let first = lines.by_ref().map_while(Result::ok).find(|line| line.contains("ACK"));
+        assert!(first.is_some(), "the node wrote something");
+        thread::sleep(Duration::from_millis(50));
+        node.kill().expect("it is killed");
+        node.wait().expect("it ended");
+        let rest = first.into_iter().chain(lines.map_while(Result::ok));
+        // What each child acknowledges has the same names: count it by child.
+        let own = rest.filter(|line| line.contains("ACK")).count();
+        assert!(own > 0);
+        ledger.append(batch("parent", number)).expect("whoever is left goes on");
+        acknowledged.insert(format!("parent {number}"));
+        number += 1;
+        let stored = texts(&ledger, &stream("session/child")).len();
+        assert!(stored >= own, "{own} were acknowledged, and {stored} are there");
+    }
+    let parent = texts(&ledger, &stream("session/parent"));
+    assert_eq!(parent.len() as u64, number);
+    let total = texts(&ledger, &shared()).len();
+    assert_eq!(total, parent.len() + texts(&ledger, &stream("session/child")).len(), "batches are whole");
+}
+
+#[test]
+fn a_server_that_is_killed_under_load_loses_nothing_that_was_acknowledged() {
+    let Some(server) = Server::start() else { return eprintln!("skipped: PostgreSQL is not installed") };
+    let schema = Schema::new(&server.address());
+    let ledger = schema.create();
+    let over = AtomicBool::new(false);
+    let acknowledged = thread::scope(|scope| {
+        let write = |name: &'static str| {
+            let (ledger, over) = (&ledger, &over);
+            scope.spawn(move || {
+                let mut stored = BTreeSet::new();
+                for number in 0.. {
+                    if over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    match ledger.append(batch(name, number)) {
+                        Ok(_) => drop(stored.insert(format!("{name} {number}"))),
+                        // Nobody was told that it is there; it may be.
+                        Err(error) => assert!(matches!(error.outcome(), Outcome::None | Outcome::Indeterminate)),
+                    }
+                }
+                stored
+            })
+        };
+        let writers = [write("a"), write("b"), write("c")];
+        for stop in [Stop::Killed, Stop::Orderly, Stop::Killed] {
+            thread::sleep(Duration::from_millis(300));
+            server.stop(stop);
+            server.run();
+        }
+        thread::sleep(Duration::from_millis(300));
+        over.store(true, Ordering::SeqCst);
+        writers.into_iter().flat_map(|writer| writer.join().expect("a writer ends")).collect::<BTreeSet<_>>()
+    });
+    assert!(acknowledged.len() > 10, "{} writes", acknowledged.len());
+    check_acknowledged(&schema.open(), &acknowledged);
+}
