@@ -19,6 +19,7 @@ mod problem;
 pub mod provider;
 pub mod redact;
 mod stream;
+pub mod sync;
 pub mod thread;
 mod time;
 pub mod workspace;

@@ -20,6 +20,8 @@ pub enum StreamKind {
     Context,
     /// A file that a runtime wrote, by its path.
     Source,
+    /// Frames of a stream as another store has them.
+    Branch,
     /// A kind that this version does not know; kept as it is.
     Other(String),
 }
@@ -33,6 +35,7 @@ impl StreamKind {
             Self::Artifact => "artifact",
             Self::Context => "context",
             Self::Source => "source",
+            Self::Branch => "branch",
             Self::Other(name) => name,
         }
     }
@@ -47,6 +50,7 @@ impl From<&str> for StreamKind {
             "artifact" => Self::Artifact,
             "context" => Self::Context,
             "source" => Self::Source,
+            "branch" => Self::Branch,
             other => Self::Other(other.to_owned()),
         }
     }

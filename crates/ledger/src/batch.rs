@@ -1,6 +1,8 @@
 //! Batches: the only way anything is written.
 
-use enjamb_core::frame::Draft;
+use std::collections::HashMap;
+
+use enjamb_core::frame::{Draft, KeyUse};
 use enjamb_core::{ArtifactId, StreamId, limits};
 
 use crate::error::LedgerError;
@@ -17,6 +19,9 @@ pub struct Batch {
     pub frames: Vec<NewFrame>,
     /// Makes a retry of this batch answer as the first did. Scoped to the streams of its frames.
     pub idempotency_key: Option<String>,
+    /// Keys that frames were stored with elsewhere, by their places among `frames`: they are part of what the frames
+    /// are, and are recorded as they were.
+    pub former_keys: HashMap<usize, KeyUse>,
 }
 
 #[derive(Clone, Debug)]

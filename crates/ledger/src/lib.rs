@@ -29,11 +29,12 @@ use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 pub use batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
+pub use enjamb_core::frame::KeyUse;
 pub use error::{LedgerError, Outcome};
 pub use index::{StreamOrder, Totals};
 pub use memory::MemoryLedger;
 pub use postgres::{PostgresLedger, PostgresOptions, is_database};
-pub use record::{FrameRecord, KeyUse, Record, SegmentRecord};
+pub use record::{FrameRecord, Record, SegmentRecord};
 pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, Sealed, SealedRange, SqliteLedger, SqliteOptions};
 pub use timeline::Span;
@@ -68,6 +69,8 @@ pub enum Walk {
 pub struct StoredFrame {
     pub seq: u64,
     pub chain: Digest,
+    /// The key that it was stored with, if it was the first of a request.
+    pub key: Option<KeyUse>,
     pub json: Vec<u8>,
 }
 

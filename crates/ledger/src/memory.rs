@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use enjamb_core::chain::{CommitKind, Stop};
-use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, RawFrame};
+use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, Kept, RawFrame};
 use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{self, MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
@@ -41,8 +41,15 @@ impl Records {
     /// Every mark that holds, each with the value set last.
     fn marks(&self) -> BTreeMap<(Option<StreamId>, Vec<u8>), String> {
         let marks = self.frames().flat_map(|(_, frame)| order::marks(&parsed(frame)));
-        let mut all: BTreeMap<_, _> =
-            marks.map(|mark| ((scope_stream(mark.scope), mark.key.encode()), mark.value)).collect();
+        let mut all: BTreeMap<_, String> = BTreeMap::new();
+        for mark in marks {
+            let is_commit = matches!(mark.key, MarkKey::Commit(_));
+            let value = all.entry((scope_stream(mark.scope), mark.key.encode())).or_default();
+            // A commit that a branch has as well stays what it was first.
+            if !is_commit || value.is_empty() {
+                *value = mark.value;
+            }
+        }
         all.retain(|_, value| !value.is_empty());
         all
     }
@@ -64,14 +71,19 @@ impl Records {
     fn commits(&self) -> Vec<StoredCommit> {
         let mut commits: Vec<StoredCommit> = Vec::new();
         for (_, frame) in self.frames() {
-            match parsed(frame).decode().map(|frame| frame.body) {
+            let kept = Kept::read(&parsed(frame)).and_then(|kept| kept.frame());
+            let is_kept = kept.is_some();
+            match kept.unwrap_or_else(|| parsed(frame)).decode().map(|frame| frame.body) {
                 Ok(Body::Context(ContextBody::ContextCommitted(commit))) => {
+                    if commits.iter().any(|other| other.commit.commit_id == commit.commit_id) {
+                        continue;
+                    }
                     let parent: Option<CommitId> = commit.parent.as_ref().and_then(|parent| parent.parse().ok());
                     let above = commits.iter().find(|other| Some(other.link.id) == parent);
                     let generation = above.map_or(0, |above| above.link.generation + 1);
                     commits.push(stored_commit(frame, commit, parent, generation));
                 }
-                Ok(Body::Context(ContextBody::ContextNoted(note))) => {
+                Ok(Body::Context(ContextBody::ContextNoted(note))) if !is_kept => {
                     commits.iter_mut().filter(|commit| commit.commit.commit_id == note.commit_id).for_each(|commit| {
                         if let Some(summary) = &note.summary {
                             commit.summary = Some(summary.clone()).filter(|summary| !summary.is_empty());
@@ -131,10 +143,11 @@ fn stored_commit(
     };
     let admitted = "a stored commit was checked when it was appended";
     let (id, created_at) = (commit.commit_id.parse().expect(admitted), commit.created_at.parse().expect(admitted));
+    let (stream, seq) = frame.told_in();
     StoredCommit {
         link: Link { id, parent, kind, generation, created_at },
-        stream: frame.stream.clone(),
-        seq: frame.seq,
+        stream,
+        seq,
         summary: commit.summary.clone().filter(|summary| !summary.is_empty()),
         commit,
         tags: Vec::new(),
@@ -229,7 +242,10 @@ impl Ledger for MemoryLedger {
         let records = self.records();
         let frames = records.stream(stream).into_iter().filter(|frame| frame.seq >= from_seq).take(limit);
         frames
-            .map(|frame| Ok(StoredFrame { seq: frame.seq, chain: frame.recorded_chain()?, json: frame.json.clone() }))
+            .map(|frame| {
+                let (chain, key, json) = (frame.recorded_chain()?, frame.key.clone(), frame.json.clone());
+                Ok(StoredFrame { seq: frame.seq, chain, key, json })
+            })
             .collect()
     }
 
@@ -360,8 +376,12 @@ impl Ledger for MemoryLedger {
     }
 
     fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
-        let commits = self.records().commits();
-        let of_principal = commits.iter().filter(|commit| commit.stream == *principal && commit.link.created_at <= at);
+        let records = self.records();
+        // What others committed in the principal's name is in a branch, and not in its stream.
+        let own: BTreeSet<_> = records.stream(principal).iter().map(|frame| frame.told_in()).collect();
+        let is_own = |commit: &StoredCommit| own.contains(&(commit.stream.clone(), commit.seq));
+        let commits = records.commits();
+        let of_principal = commits.iter().filter(|commit| is_own(commit) && commit.link.created_at <= at);
         // `max_by_key` keeps the last of several that are equal.
         Ok(of_principal.max_by_key(|commit| commit.link.created_at).map(|commit| commit.link.id))
     }

@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use enjamb_core::frame::{Completed, Completion, Frame, FrameError, RawFrame};
+use enjamb_core::frame::{Completed, Completion, Frame, FrameError, KeyUse, RawFrame};
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
 
 use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
 use crate::error::LedgerError;
 use crate::index::KeyRow;
-use crate::record::{FrameRecord, KeyUse, Record};
+use crate::record::{FrameRecord, Record};
 
 /// Where a stream stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +162,9 @@ pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Pla
         learned.learn(&record)?;
         planned.records.push(record);
     }
-    for frame in batch.frames {
-        let key = if keys.is_empty() { None } else { keys.remove(&frame.stream) };
+    let mut former = batch.former_keys;
+    for (at, frame) in batch.frames.into_iter().enumerate() {
+        let key = if keys.is_empty() { former.remove(&at) } else { keys.remove(&frame.stream) };
         plan_frame(&mut planned, learned, frame, key, facts)?;
     }
     Ok(planned)

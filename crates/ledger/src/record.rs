@@ -5,7 +5,8 @@
 //! digests, bodies are shorter: without the checksum, and frames without a chain value that follows from those before.
 //! Bodies are the truth: `docs/FORMAT.md` is the normative description of this file.
 
-use enjamb_core::{ArtifactId, Digest, Hasher, StreamId, StreamKind};
+use enjamb_core::frame::{FramePlace, Kept, KeyUse, RawFrame};
+use enjamb_core::{ArtifactId, Digest, StreamId, StreamKind};
 
 use crate::error::LedgerError;
 
@@ -32,16 +33,6 @@ pub struct FrameRecord {
     /// before, back to one in 64 that keeps its own.
     pub chain: Option<Digest>,
     pub json: Vec<u8>,
-}
-
-/// An idempotency key as it was used: a retry of the same request gets the same answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyUse {
-    pub key: String,
-    /// The first half of a digest of the request, to tell a retry from another request under the same key.
-    pub request: [u8; 16],
-    /// Frames that the request appended to this stream, from this one on.
-    pub frames: u32,
 }
 
 /// A segment made durable, and the artifacts that are readable from it on.
@@ -86,32 +77,25 @@ impl FrameRecord {
 
     /// The chain value this frame has if the frame before it has `previous`.
     pub fn chain_after(&self, previous: &Digest) -> Digest {
-        let mut hasher = Hasher::new();
-        hasher.update(previous.as_bytes()).update(&self.head_bytes()).update(&self.json);
-        hasher.finish()
+        self.place().chain_after(previous, &self.json)
     }
 
-    fn head_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64 + self.stream.id.len());
-        out.push(FRAME);
-        self.put_head(&mut out);
-        out
+    /// The stream and the seq that what is told here is of: for a frame that is kept in a branch, its own.
+    pub(crate) fn told_in(&self) -> (StreamId, u64) {
+        let kept = match self.stream.kind {
+            StreamKind::Branch => RawFrame::parse(self.json.clone()).ok().as_ref().and_then(Kept::read),
+            _ => None,
+        };
+        kept.map_or_else(|| (self.stream.clone(), self.seq), |kept| (kept.of, kept.of_seq))
+    }
+
+    fn place(&self) -> FramePlace<'_> {
+        FramePlace { stream: &self.stream, seq: self.seq, key: self.key.as_ref() }
     }
 
     /// What stands between the kind byte and the chain value.
     fn put_head(&self, out: &mut Vec<u8>) {
-        put_short(out, self.stream.kind.as_str());
-        out.extend((self.stream.id.len() as u16).to_le_bytes());
-        out.extend(self.stream.id.as_bytes());
-        out.extend(self.seq.to_le_bytes());
-        match &self.key {
-            None => out.push(0),
-            Some(used) => {
-                put_short(out, &used.key);
-                out.extend(used.request);
-                out.extend(used.frames.to_le_bytes());
-            }
-        }
+        self.place().put(out);
     }
 
     fn seal(&self) -> Vec<u8> {
@@ -262,11 +246,6 @@ fn decode_segment(fields: &mut Fields<'_>) -> Option<SegmentRecord> {
         .map(|_| Some((ArtifactId::from_digest(Digest::from_bytes(fields.array()?)), fields.u64()?)))
         .collect::<Option<_>>()?;
     Some(SegmentRecord { segment, bytes, artifacts })
-}
-
-fn put_short(out: &mut Vec<u8>, text: &str) {
-    out.push(text.len() as u8);
-    out.extend(text.as_bytes());
 }
 
 /// Stored fields being read from the front.

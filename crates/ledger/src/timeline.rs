@@ -1,8 +1,8 @@
 //! Commits in the order in which they were made, whoever made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use enjamb_core::frame::{Body, ContextBody, RawFrame};
+use enjamb_core::frame::{Body, ContextBody, Kept, RawFrame};
 use enjamb_core::{CommitId, StreamId, Timestamp, limits};
 
 use crate::{Ledger, Result, StoredFrame, StreamOrder};
@@ -27,14 +27,19 @@ type Place = (Timestamp, StreamId, u64);
 pub(crate) fn read<L: Ledger + ?Sized>(ledger: &L, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
     let before = match &span.before {
         None => None,
-        Some(id) => match ledger.commit(id)? {
-            Some(commit) => Some((commit.link.created_at, commit.stream, commit.seq)),
+        Some(id) => match place_of(ledger, id)? {
+            Some(place) => Some(place),
             None => return Ok(Vec::new()),
         },
     };
     let mut latest: BTreeMap<Place, CommitId> = BTreeMap::new();
+    let mut seen = HashSet::new();
     for stream in streams(ledger, span)? {
         each_commit(ledger, &stream, &mut |place, id| {
+            // A commit that branches have as well is where it was stored first.
+            if !seen.insert(id) {
+                return;
+            }
             let shown = span.since.is_none_or(|since| place.0 >= since)
                 && span.until.is_none_or(|until| place.0 <= until)
                 && before.as_ref().is_none_or(|before| place < *before);
@@ -49,12 +54,26 @@ pub(crate) fn read<L: Ledger + ?Sized>(ledger: &L, span: &Span, limit: usize) ->
     Ok(latest.into_values().rev().collect())
 }
 
+/// Where a commit is: in the stream of its principal, or in a branch of it.
+fn place_of<L: Ledger + ?Sized>(ledger: &L, id: &CommitId) -> Result<Option<Place>> {
+    let mut found = None;
+    for stream in streams(ledger, &Span::default())? {
+        each_commit(ledger, &stream, &mut |place, other| {
+            if other == *id {
+                found.get_or_insert(place);
+            }
+        })?;
+    }
+    Ok(found)
+}
+
 fn streams<L: Ledger + ?Sized>(ledger: &L, span: &Span) -> Result<Vec<StreamId>> {
     if let Some(principal) = &span.principal {
         return Ok(vec![principal.clone()]);
     }
-    let all = ledger.streams(Some("context"), StreamOrder::Name, usize::MAX)?;
-    Ok(all.into_iter().map(|summary| summary.stream).collect())
+    let of_kind = |kind: &str| ledger.streams(Some(kind), StreamOrder::Name, usize::MAX);
+    let all = of_kind("context")?.into_iter().chain(of_kind("branch")?);
+    Ok(all.map(|summary| summary.stream).collect())
 }
 
 fn each_commit<L: Ledger + ?Sized>(
@@ -76,7 +95,8 @@ fn each_commit<L: Ledger + ?Sized>(
 }
 
 fn committed(frame: &StoredFrame) -> Result<Option<(Timestamp, CommitId)>> {
-    let body = RawFrame::parse(frame.json.clone())?.decode().map(|frame| frame.body);
+    let raw = RawFrame::parse(frame.json.clone())?;
+    let body = Kept::read(&raw).and_then(|kept| kept.frame()).unwrap_or(raw).decode().map(|frame| frame.body);
     Ok(match body {
         Ok(Body::Context(ContextBody::ContextCommitted(commit))) => {
             commit.created_at.parse().ok().zip(commit.commit_id.parse().ok())

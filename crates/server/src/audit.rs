@@ -12,8 +12,8 @@ use enjamb_core::StreamId;
 use enjamb_service::{Append, DraftLine, Store};
 use serde::Serialize;
 
-/// The kind of the streams that tell who did what.
-pub const KIND: &str = "audit";
+pub use enjamb_service::AUDIT_KIND as KIND;
+
 const STREAM: &str = "audit/access";
 /// Records that wait to be written. Whoever comes when it is full waits as well.
 const WAITING_MAX: usize = 4_096;

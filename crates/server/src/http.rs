@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -39,6 +39,9 @@ use crate::{docs, input, mcp, ops};
 /// Bytes of a request's address, and of its headers.
 const URL_BYTES_MAX: usize = 8 << 10;
 const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Of a request that is refused, so much is read, for so long.
+const PASSED_OVER_BYTES_MAX: usize = 64 << 10;
+const PASSED_OVER_WITHIN: Duration = Duration::from_millis(250);
 const NOTHING_RUNS: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// The router of a server.
@@ -183,8 +186,10 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().copied().unwrap_or(Peer::Network);
     let caller = app.caller(&parts.headers, peer).await;
-    app.admit(&caller, route)?;
-    check_media(route, &parts.headers)?;
+    if let Err(problem) = app.admit(&caller, route).and_then(|()| check_media(route, &parts.headers)) {
+        pass_over(body).await;
+        return Err(problem);
+    }
     let mut params = path_params(&mut parts).await?;
     let query = input::query(parts.uri.query().unwrap_or_default(), &served.properties)?;
     add(&mut params, query)?;
@@ -380,6 +385,12 @@ async fn take_body(
             Ok(None)
         }
     }
+}
+
+/// Takes the body of a request that is refused, if it is small and comes at once: a connection that is closed on bytes that
+/// nobody read takes the answer with it.
+async fn pass_over(body: Body) {
+    let _ = timeout(PASSED_OVER_WITHIN, Limited::new(body, PASSED_OVER_BYTES_MAX).collect()).await;
 }
 
 /// A body that is small enough to be held, and comes soon enough.

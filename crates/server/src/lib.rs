@@ -33,6 +33,7 @@ mod runner;
 mod server;
 mod space;
 mod sse;
+pub mod sync;
 pub mod view;
 pub mod wire;
 

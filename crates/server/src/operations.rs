@@ -85,6 +85,30 @@ impl Operations {
         }
     }
 
+    /// As [`Operations::upload`], for bytes of any number.
+    pub fn upload_from<T: DeserializeOwned>(
+        &self,
+        operation: &str,
+        params: Value,
+        mut source: impl Read + Send + 'static,
+    ) -> Result<T> {
+        let headers = [("content-type", "application/octet-stream")];
+        match self {
+            Self::Here(here) => {
+                document(here.perform_with(operation, params, &headers, Sent::Coming(Box::new(source)))?)
+            }
+            Self::There(client) => client.upload(operation, params, &headers, &mut source),
+        }
+    }
+
+    /// What the store is called in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Here(here) => here.space.store.dir().display().to_string(),
+            Self::There(client) => client.name().to_owned(),
+        }
+    }
+
     /// Does an operation that gives bytes, and passes them on as they come.
     pub fn download(
         &self,
@@ -129,11 +153,15 @@ fn copy(source: &mut dyn Read, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> 
 
 impl Here {
     fn perform(&self, operation: &str, params: Value, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Reply> {
+        self.perform_with(operation, params, headers, Sent::whole(body))
+    }
+
+    fn perform_with(&self, operation: &str, params: Value, headers: &[(&str, &str)], body: Sent) -> Result<Reply> {
         let wrong = |detail: String| ClientError::Unanswered { at: "this program".into(), detail, sent: false };
         let route = ops::find(operation).ok_or_else(|| wrong(format!("there is no operation {operation:?}")))?;
         let Value::Object(mut params) = params else { return Err(wrong("parameters are an object".into())) };
         params.retain(|_, value| !value.is_null());
-        let call = self.made(params, headers).with_body(Sent::whole(body));
+        let call = self.made(params, headers).with_body(body);
         route.run(&call).map_err(|problem| ClientError::Refused(problem.document(None)))
     }
 

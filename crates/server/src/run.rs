@@ -145,7 +145,8 @@ mod tests {
             let tokens = Tokens::of(dir.path());
             let secret = Secret::new().unwrap();
             let owner = secret.reveal().to_owned();
-            let app = Arc::new(App::new(Spaces::new(store, None), tokens, secret, Gate::new([]), watch::channel(false).1));
+            let app =
+                Arc::new(App::new(Spaces::new(store, None), tokens, secret, Gate::new([]), watch::channel(false).1));
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             Self { _dir: dir, vfs, app, owner, runtime }
         }

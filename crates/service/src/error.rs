@@ -8,7 +8,7 @@ use enjamb_core::{ArtifactId, CommitId, ErrorKind, ParseIdError, ParseStreamErro
 use enjamb_formats::FormatError;
 use enjamb_ledger::{LedgerError, Outcome};
 
-use crate::{ConfigError, Denial, Ending, ResumeError, TaskError, ThreadError, WorkspaceError};
+use crate::{ConfigError, Denial, Ending, ResumeError, SyncError, TaskError, ThreadError, WorkspaceError};
 
 /// What a text stands for that is no id, nor the name of anything.
 pub(crate) const UNNAMED: &str = "tag or artifact";
@@ -49,6 +49,8 @@ pub enum ServiceError {
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Task(#[from] TaskError),
+    #[error(transparent)]
+    Sync(#[from] SyncError),
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("no format {0}")]
@@ -93,6 +95,7 @@ impl ServiceError {
             Self::Config(error) => error.kind(),
             Self::Workspace(error) => error.kind(),
             Self::Task(error) => error.kind(),
+            Self::Sync(error) => error.kind(),
             Self::Format(_) | Self::NotAnAncestor { .. } => ErrorKind::Invalid,
             Self::UnknownFormat(_) | Self::MixedFormats { .. } => ErrorKind::Unsupported,
             Self::DigestMismatch { .. } => ErrorKind::Corrupt,
@@ -129,6 +132,7 @@ impl ServiceError {
             Self::Config(error) => error.code(),
             Self::Workspace(error) => error.code(),
             Self::Task(error) => error.code(),
+            Self::Sync(error) => error.code(),
             Self::Format(_) => "malformed-delta",
             Self::UnknownFormat(_) => "unsupported-format",
             Self::MixedFormats { .. } => "mixed-formats",

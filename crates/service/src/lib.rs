@@ -41,6 +41,7 @@ mod secrets;
 mod snapshot;
 mod status;
 mod summarize;
+mod sync;
 mod tag;
 mod task;
 mod thread;
@@ -76,8 +77,8 @@ pub use compact::{
 };
 pub use compile::{Audit, Budget, Compile, Compiled, CompiledChain, ContextCandidate};
 pub use config::{
-    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RunSettings, ServeSettings, Setting,
-    SettingValue, Template, Trust,
+    CheckpointWhen, Config, ConfigError, ConfigPlaces, Driver, Origin, RemoteSetting, RunSettings, ServeSettings,
+    Setting, SettingValue, Template, Trust,
 };
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
@@ -108,6 +109,7 @@ pub use secrets::SecretPlace;
 pub use snapshot::{Reach, Snapshot};
 pub use status::{DiskUse, Status};
 pub use summarize::{Endpoint, EndpointOptions, Key, REMAINING_MAX, Rule, Stopped, Summarised, Summarizer, Summary};
+pub use sync::{AUDIT_KIND, FramePage, Received, SyncError, Want};
 pub use tag::TagView;
 pub use task::{
     TASK_OUTPUT_BYTES_MAX, TaskCommand, TaskError, TaskLog, TaskOrder, TaskRequest, TaskSignal, TaskSpec, TaskView,

@@ -129,8 +129,7 @@ fn accept(listener: &TcpListener, port: u16, state: &Arc<State>) {
 fn pass_on(way: Way, mut from: TcpStream, mut to: TcpStream, state: &State) {
     let _ = to.set_nodelay(true);
     let mut buffer = [0; 16 << 10];
-    loop {
-        let Some(count) = from.read(&mut buffer).ok().filter(|count| *count > 0) else { break };
+    while let Some(count) = from.read(&mut buffer).ok().filter(|count| *count > 0) {
         let (passed, cut) = state.admit(way, count);
         if to.write_all(&buffer[..passed]).is_err() || cut {
             break;

@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod checkpoint;
 mod children;
+mod clone;
 mod compact;
 mod compact_view;
 mod compile;
@@ -44,10 +45,14 @@ mod mcp;
 mod merge_base;
 mod note;
 mod pack;
+mod partner;
 mod pin;
+mod pull;
+mod push;
 mod put;
 mod redact;
 mod remote;
+mod remotes;
 mod render;
 mod repair;
 mod replant;
@@ -59,8 +64,10 @@ mod run;
 mod serve;
 mod show;
 mod status;
+mod stores;
 mod streams;
 mod summarize;
+mod sync_view;
 mod tag;
 mod task;
 mod task_view;
@@ -252,6 +259,8 @@ pub enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    #[command(flatten)]
+    Stores(stores::Stores),
     /// Serve the store: HTTP on this machine, and a unix socket
     Serve(serve::Serve),
     /// Tools for an agent, over stdin and stdout
@@ -439,6 +448,7 @@ pub fn run(cli: Cli, ui: &mut Ui) -> Result<Exit> {
         Command::Maintain(maintain) => maintain.run(context),
         Command::Backup(backup) => backup.run(context),
         Command::Restore(restore) => restore.run(context),
+        Command::Stores(stores) => stores.run(context),
         Command::Serve(serve) => serve.run(context),
         Command::Mcp(mcp) => mcp.run(context),
         Command::Token(token) => token.run(context),

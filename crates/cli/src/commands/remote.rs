@@ -74,7 +74,7 @@ impl Context<'_> {
 
 /// The server at the socket of a store, if one listens to it. A server that was killed leaves a socket behind to which
 /// nobody does; one that is stopped would let everybody wait, so that is said.
-fn listening(dir: &Path) -> Result<Option<Client>> {
+pub fn listening(dir: &Path) -> Result<Option<Client>> {
     let socket = socket_of(dir);
     let is_direct = std::env::var_os(DIRECT).is_some_and(|value| !value.is_empty());
     if is_direct || std::fs::symlink_metadata(&socket).is_err() {

@@ -29,7 +29,7 @@ fn record(kind: &str, uuid: &str, parent: &str, text: &str) -> String {
 }
 
 /// So many turns, each a question and an answer, from a number on.
-fn turns(from: u64, to: u64) -> String {
+pub fn turns(from: u64, to: u64) -> String {
     let turn = |n: u64| {
         let asked = record("user", &format!("u{n}"), &format!("a{}", n.saturating_sub(1)), &format!("question {n}"));
         asked + &record("assistant", &format!("a{n}"), &format!("u{n}"), &format!("answer {n}"))

@@ -37,6 +37,7 @@ mod secrets;
 mod served_work;
 mod serving;
 mod store;
+mod sync;
 mod tasks;
 mod threads;
 mod trouble;

@@ -111,6 +111,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("verify", "verify"),
     ("maintain", "maintain"),
     ("gc", "gc"),
+    ("sync_heads", "push"),
+    ("sync_known", "push"),
+    ("sync_points", "push"),
+    ("sync_frames", "pull"),
+    ("sync_artifacts", "pull"),
+    ("sync_missing", "push"),
+    ("sync_receive", "push"),
 ];
 
 /// Operations without a command, and why.
@@ -144,6 +151,8 @@ const NO_TOOL: &[(&str, &[&str])] = &[
     ("files are their owner's", &["source", "export", "secrets"]),
     ("tickets and summaries are a person's, and context_note says the same", &["link", "unlink", "summarize"]),
     ("keeping the store is its owner's", &["status", "doctor", "verify", "maintain", "gc"]),
+    ("stores are synced by their owners", &["sync_heads", "sync_known", "sync_points", "sync_frames"]),
+    ("stores are synced by their owners", &["sync_artifacts", "sync_missing", "sync_receive"]),
     ("a model that asked others would spend its owner's money", &["start_run", "run", "cancel_run"]),
     ("programs are started by people, and by runs within what is declared", &["tasks", "run_task", "task"]),
     ("programs are started by people, and by runs within what is declared", &["task_output", "follow_task"]),
@@ -176,14 +185,14 @@ const OF_THIS_MACHINE: &[(&str, &[&str])] = &[
     ("settings of this machine's runtimes are changed", &["capture", "replant"]),
     ("programs are started, and what they do is taken in", &["run", "discuss", "tool"]),
     ("it changes a chain byte by byte", &["repair"]),
-    ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export"]),
+    ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export", "clone"]),
     ("it serves the store, or says who may use it", &["serve", "mcp", "token"]),
 ];
 
 /// Commands that need no store, or that read a chain from wherever it is.
 const ANYWHERE: &[(&str, &[&str])] = &[
     ("a copy of the chain is read, and the answer is written here", &["resume", "check"]),
-    ("no store is needed", &["demo", "completions", "man", "config"]),
+    ("no store is needed", &["demo", "completions", "man", "config", "remote"]),
 ];
 
 #[test]

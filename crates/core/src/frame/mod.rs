@@ -11,6 +11,8 @@ mod continuity;
 mod draft;
 mod envelope;
 mod error;
+mod kept;
+mod link;
 mod members;
 mod mention;
 mod raw;
@@ -29,6 +31,8 @@ pub use context::*;
 pub use continuity::*;
 pub use draft::{Completed, Completion, Draft};
 pub use error::FrameError;
+pub use kept::{KEPT, Kept, KeptContent, Linked};
+pub use link::{FramePlace, KeyUse};
 pub use mention::artifact_mentions;
 pub use raw::RawFrame;
 pub use session::*;
@@ -179,7 +183,7 @@ impl Body {
             StreamKind::Artifact => Some(ArtifactBody::read(type_name, members)?.map(Self::Artifact)),
             StreamKind::Context => Some(ContextBody::read(type_name, members)?.map(Self::Context)),
             StreamKind::Source => Some(SourceBody::read(type_name, members)?.map(Self::Source)),
-            StreamKind::Other(_) => None,
+            StreamKind::Branch | StreamKind::Other(_) => None,
         }
     }
 

@@ -9,9 +9,7 @@ use crate::{CommitId, Timestamp};
 pub(super) fn check(case: &mut Case<'_>, frame: &Frame, body: &ContextBody) -> Result<(), Refusal> {
     match body {
         ContextBody::ContextCommitted(commit) => {
-            check_fields(case, commit)?;
-            check_words(case, commit)?;
-            let id = check_id(case, commit)?;
+            let id = check_itself(case, commit)?;
             check_unique(case, frame, id)?;
             check_parent(case, commit)
         }
@@ -29,6 +27,19 @@ pub(super) fn check(case: &mut Case<'_>, frame: &Frame, body: &ContextBody) -> R
             })
         }
     }
+}
+
+/// What holds of a commit whatever else is here.
+fn check_itself(case: &Case<'_>, commit: &ContextCommitted) -> Result<CommitId, Refusal> {
+    check_fields(case, commit)?;
+    check_words(case, commit)?;
+    check_id(case, commit)
+}
+
+/// Whether a commit of another store, which is not here yet, may come.
+pub(super) fn check_new(case: &mut Case<'_>, commit: &ContextCommitted) -> Result<(), Refusal> {
+    check_itself(case, commit)?;
+    check_parent(case, commit)
 }
 
 fn check_fields(case: &Case<'_>, commit: &ContextCommitted) -> Result<(), Refusal> {
@@ -89,7 +100,7 @@ fn check_parent(case: &mut Case<'_>, commit: &ContextCommitted) -> Result<(), Re
             format!("commit {id} is a compaction and has no parent to compact")
         });
     };
-    let there = exists(case, parent);
+    let there = is_here(case, parent);
     case.require(there, Rule::MissingParent, || format!("parent {parent} of commit {id} is not here"))
 }
 
@@ -107,10 +118,10 @@ fn check_ref(case: &mut Case<'_>, moved: &ContextRefMoved) -> Result<(), Refusal
 }
 
 fn check_exists(case: &mut Case<'_>, member: &str, id: &str) -> Result<(), Refusal> {
-    let there = exists(case, id);
+    let there = is_here(case, id);
     case.require(there, Rule::CommitUnknown, || format!("{member} is {id:?}, and no such commit is here"))
 }
 
-fn exists(case: &mut Case<'_>, id: &str) -> bool {
+pub(super) fn is_here(case: &mut Case<'_>, id: &str) -> bool {
     id.parse().is_ok_and(|id| case.in_store(MarkKey::Commit(id)).is_some())
 }

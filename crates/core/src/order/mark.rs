@@ -4,10 +4,11 @@
 //! from any point whose marks are kept, always gives the same marks.
 
 use super::checkpoint::CheckpointAt;
+use super::kept;
 use crate::frame::{
     ArtifactBody, Body, ContextBody, ContinuityBody, Frame, Policy, RawFrame, SessionBody, TaskBody, artifact_mentions,
 };
-use crate::{ArtifactId, CommitId, Digest, StreamId, limits};
+use crate::{ArtifactId, CommitId, Digest, StreamId, StreamKind, limits};
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,14 @@ pub enum MarkKey {
         thread: String,
         seq: u64,
     },
+    /// Stream: where a branch ends, as [`super::parse_tip`] reads it.
+    KeptTip,
+    /// Store: the chain value that a branch begins after; `of` is the digest of the name of the stream it branches off.
+    Branch {
+        of: String,
+        branch: String,
+        from_seq: u64,
+    },
     /// Store: where the workspace checkpoint with this id was made, as [`CheckpointAt`] writes it.
     Checkpoint(String),
 }
@@ -108,7 +117,7 @@ impl MarkKey {
     /// 05 RunDecided     0a ToolStarted   0f Tag           14 Ref
     /// 15 RunOf (u16 length, message, seq)  16 Compaction (to_seq, seq)  17 Cursor (64 hex)
     /// 18 ScheduleDecided  19 Archived  1a ThreadTag  1b Pinned  1c Pack (64 hex)  1d Link (*)
-    /// 1e Touched (path, NUL, thread, NUL, seq)  1f Checkpoint
+    /// 1e Touched (path, NUL, thread, NUL, seq)  1f Checkpoint  20 KeptTip  21 Branch (64 hex, NUL, branch, NUL, seq)
     /// (*) eight bytes, big-endian as all numbers, so that the messages of a stream are found in order
     /// ```
     pub fn encode(&self) -> Vec<u8> {
@@ -182,6 +191,14 @@ impl MarkKey {
                 Some(Self::Touched { path: path.to_owned(), thread: thread.to_owned(), seq: number(seq)? })
             }
             0x1f => name().map(Self::Checkpoint),
+            0x20 => only(Self::KeptTip),
+            0x21 => {
+                let (names, from_seq) = rest.split_last_chunk::<8>()?;
+                let names = std::str::from_utf8(names.strip_suffix(b"\0")?).ok()?;
+                let (of, branch) = names.split_once('\0')?;
+                let from_seq = u64::from_be_bytes(*from_seq);
+                Some(Self::Branch { of: of.to_owned(), branch: branch.to_owned(), from_seq })
+            }
             _ => None,
         }
     }
@@ -210,7 +227,13 @@ impl MarkKey {
 
     fn subject(&self) -> Subject<'_> {
         match self {
-            Self::Ended | Self::TaskSpawned | Self::TaskEnded | Self::ScheduleDecided | Self::Archived => Subject::Only,
+            Self::Ended
+            | Self::TaskSpawned
+            | Self::TaskEnded
+            | Self::ScheduleDecided
+            | Self::Archived
+            | Self::KeptTip => Subject::Only,
+            Self::Branch { of, branch, from_seq } => Subject::Touch(of, branch, *from_seq),
             Self::Message(seq) | Self::Link(seq) => Subject::Seq(*seq),
             Self::Touched { path, thread, seq } => Subject::Touch(path, thread, *seq),
             Self::RunOf { message, seq } => Subject::NameAt(message, *seq),
@@ -270,6 +293,8 @@ impl MarkKey {
             Self::Link(_) => 0x1d,
             Self::Touched { .. } => 0x1e,
             Self::Checkpoint(_) => 0x1f,
+            Self::KeptTip => 0x20,
+            Self::Branch { .. } => 0x21,
         }
     }
 }
@@ -312,6 +337,7 @@ pub(super) fn marks_of(raw: &RawFrame, frame: &Frame, digest: Option<String>) ->
         Body::Context(body) => {
             [spared(raw), in_store(context(frame, body, digest)), in_stream(frame, chain_run(frame, body))].concat()
         }
+        Body::Unknown { .. } if raw.stream().kind == StreamKind::Branch => [spared(raw), kept::marks(raw)].concat(),
         Body::Source(_) | Body::Unknown { .. } => spared(raw),
     }
 }
@@ -486,6 +512,14 @@ fn context(frame: &Frame, body: &ContextBody, digest: Option<String>) -> Vec<(Ma
         ContextBody::ContextNoted(_) | ContextBody::ChainSelectionDecided(_) | ContextBody::ChainCompiled(_) => {
             Vec::new()
         }
+    }
+}
+
+/// That a commit is here, said by a frame that is kept.
+pub(super) fn commit_mark(frame: &Frame) -> Option<Mark> {
+    match &frame.body {
+        Body::Context(body @ ContextBody::ContextCommitted(_)) => in_store(context(frame, body, None)).pop(),
+        _ => None,
     }
 }
 

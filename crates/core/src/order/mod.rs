@@ -8,6 +8,7 @@ mod artifact;
 mod checkpoint;
 mod context;
 mod continuity;
+mod kept;
 mod mark;
 mod rule;
 mod session;
@@ -20,6 +21,7 @@ mod history;
 mod tests;
 
 pub use checkpoint::CheckpointAt;
+pub use kept::parse_tip;
 pub use mark::{Mark, MarkKey, Scope, marks};
 pub use rule::{Refusal, Rule};
 
@@ -46,6 +48,9 @@ pub fn admit_read(
 ) -> Result<Vec<Mark>, Refusal> {
     let mut case = Case { frame, lookup };
     session::check_open(&mut case)?;
+    if frame.stream().kind == StreamKind::Branch {
+        kept::check(&mut case)?;
+    }
     let decoded = read.map_err(|error| case.refuse(Rule::MalformedPayload, error.to_string()))?;
     match &decoded.body {
         Body::Session(body) => session::check(&mut case, body)?,
@@ -56,12 +61,16 @@ pub fn admit_read(
         Body::Source(body) => source::check(&mut case, body)?,
         Body::Unknown { .. } => {}
     }
-    check_keys(&case, &decoded, digest)
+    check_keys(&mut case, &decoded, digest)
 }
 
 /// A frame may be large, but what an index finds it by may not; and what has no name is not found.
-fn check_keys(case: &Case<'_>, decoded: &Frame, digest: Option<String>) -> Result<Vec<Mark>, Refusal> {
-    let marks = mark::marks_of(case.frame, decoded, digest);
+fn check_keys(case: &mut Case<'_>, decoded: &Frame, digest: Option<String>) -> Result<Vec<Mark>, Refusal> {
+    let mut marks = mark::marks_of(case.frame, decoded, digest);
+    if case.frame.stream().kind == StreamKind::Branch {
+        // A commit that is here stays what it is.
+        marks.retain(|mark| !matches!(mark.key, MarkKey::Commit(_)) || case.known(&mark.scope, &mark.key).is_none());
+    }
     let mut lengths = marks.iter().filter_map(|mark| mark.key.name()).map(str::len);
     match lengths.find(|bytes| !(1..=limits::NAME_BYTES_MAX).contains(bytes)) {
         Some(bytes) => {

@@ -145,6 +145,8 @@ rules! {
     CommitUnknown, "commit-unknown", Conflict;
     /// A chain is compiled as it was decided to be.
     NotDecided, "not-decided", Conflict;
+    /// A branch holds frames of another stream, one after the other, under the name that its first one gives it.
+    BranchMalformed, "branch-malformed", Invalid;
     /// What is said of a source adds up.
     SourceMalformed, "source-malformed", Invalid;
     /// A ref moves from where it is.

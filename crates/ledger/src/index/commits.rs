@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use enjamb_core::chain::CommitKind;
-use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, RawFrame};
+use enjamb_core::frame::{Body, CommitType, ContextBody, ContextCommitted, ContextNoted, Kept, RawFrame};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 
 use super::db::{self, damaged};
@@ -215,6 +215,24 @@ pub(super) fn fold_context(
     match raw.decode().map(|frame| frame.body) {
         Ok(Body::Context(ContextBody::ContextCommitted(commit))) => fold_commit(view, n, stream, &commit, mark),
         Ok(Body::Context(ContextBody::ContextNoted(note))) => fold_note(view, n, &note),
+        _ => Ok(()),
+    }
+}
+
+/// Folds a frame of a branch. Of the commits that it keeps, those are found that are not here already.
+pub(super) fn fold_kept(
+    view: &mut View<'_>,
+    n: u64,
+    stream: u32,
+    raw: &RawFrame,
+    mark: Option<&str>,
+) -> db::Result<()> {
+    let Some(inner) = Kept::read(raw).and_then(|kept| kept.frame()) else { return Ok(()) };
+    match inner.decode().map(|frame| frame.body) {
+        Ok(Body::Context(ContextBody::ContextCommitted(commit))) => {
+            let here = commit.commit_id.parse().ok().map(|id| commit_row(view, &id)).transpose()?.flatten();
+            if here.is_some() { Ok(()) } else { fold_commit(view, n, stream, &commit, mark) }
+        }
         _ => Ok(()),
     }
 }

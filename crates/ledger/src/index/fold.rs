@@ -119,10 +119,11 @@ fn fold_frame(view: &mut View<'_>, n: u64, frame: &FrameRecord) -> db::Result<()
             _ => fold_mark(view, row.number, mark)?,
         }
     }
-    if frame.stream.kind == StreamKind::Context {
-        commits::fold_context(view, n, row.number, &raw, commit.as_deref())?;
+    match frame.stream.kind {
+        StreamKind::Context => commits::fold_context(view, n, row.number, &raw, commit.as_deref()),
+        StreamKind::Branch => commits::fold_kept(view, n, row.number, &raw, commit.as_deref()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A message has a number in its thread, and is found by its words.

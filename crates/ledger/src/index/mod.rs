@@ -19,4 +19,4 @@ pub use table::Table;
 pub use words::words_of;
 
 /// The version of the rows. Another one is thrown away and built anew.
-pub const INDEX_FORMAT: u32 = 6;
+pub const INDEX_FORMAT: u32 = 7;

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use enjamb_core::chain::Stop;
-use enjamb_core::frame::{Body, ContextBody, ContextCommitted, ContextNoted, RawFrame};
+use enjamb_core::frame::{Body, ContextBody, ContextCommitted, ContextNoted, Kept, RawFrame};
 use enjamb_core::{CommitId, StreamId, Timestamp, limits};
 
 use super::{Look, Looked};
@@ -28,7 +28,8 @@ impl Look<'_> {
             n => noted(self, n)?.tags.unwrap_or_default(),
         };
         let summary = summary.filter(|summary| !summary.is_empty());
-        Ok(Some(StoredCommit { link: link(*id, &row), stream: frame.stream, seq: frame.seq, commit, summary, tags }))
+        let (stream, seq) = frame.told_in();
+        Ok(Some(StoredCommit { link: link(*id, &row), stream, seq, commit, summary, tags }))
     }
 
     pub(crate) fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Looked<Option<Vec<Link>>> {
@@ -122,8 +123,9 @@ fn noted(look: &Look<'_>, n: u64) -> Looked<ContextNoted> {
 
 fn context_frame(record: Record, n: u64) -> Looked<(FrameRecord, ContextBody)> {
     let Record::Frame(frame) = record else { return Err(misplaced(n, "is no frame").into()) };
-    let decoded = RawFrame::parse(frame.json.clone()).and_then(|raw| raw.decode()).map_err(LedgerError::from)?;
-    match decoded.body {
+    let raw = RawFrame::parse(frame.json.clone()).map_err(LedgerError::from)?;
+    let raw = Kept::read(&raw).and_then(|kept| kept.frame()).unwrap_or(raw);
+    match raw.decode().map_err(LedgerError::from)?.body {
         Body::Context(body) => Ok((frame, body)),
         _ => Err(misplaced(n, "is of another stream").into()),
     }

@@ -62,7 +62,7 @@ impl Look<'_> {
         for ((record, n), seq) in self.records.records(&numbers)?.into_iter().zip(numbers).zip(from_seq..) {
             let frame = framed(record, n, stream, seq)?;
             chain = following(&frame, n, &chain)?;
-            frames.push(StoredFrame { seq, chain, json: frame.json });
+            frames.push(StoredFrame { seq, chain, key: frame.key, json: frame.json });
         }
         Ok(frames)
     }

@@ -38,7 +38,10 @@ fn order(streams: &[(StreamId, u32)], stream: &StreamId) -> usize {
 fn streams(look: &Look<'_>, span: &Span) -> Looked<Vec<(StreamId, u32)>> {
     let rows = match &span.principal {
         Some(principal) => look.index.stream(principal)?.map(|row| (principal.clone(), row)).into_iter().collect(),
-        None => look.index.streams(Some("context"), StreamOrder::Name, usize::MAX)?,
+        None => {
+            let of_kind = |kind: &str| look.index.streams(Some(kind), StreamOrder::Name, usize::MAX);
+            [of_kind("context")?, of_kind("branch")?].concat()
+        }
     };
     Ok(rows.into_iter().map(|(stream, row)| (stream, row.number)).collect())
 }

@@ -185,14 +185,7 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> Result<T> {
         let wanted = Wanted::of(operation, params).map_err(|detail| self.unanswered(detail))?;
-        let response = match &wanted.body {
-            Some(body) => {
-                let body = SendBody::from_owned_reader(io::Cursor::new(body.to_string()));
-                self.send(&wanted, &[headers, &[("content-type", "application/json")]].concat(), body)
-            }
-            None => self.send(&wanted, headers, SendBody::none()),
-        };
-        self.document(response?)
+        self.document(self.ask(&wanted, headers)?)
     }
 
     /// Does an operation that takes bytes.
@@ -211,9 +204,16 @@ impl Client {
     /// Does an operation that gives bytes.
     pub fn download(&self, operation: &str, params: Value, headers: &[(&str, &str)]) -> Result<Download> {
         let wanted = Wanted::of(operation, params).map_err(|detail| self.unanswered(detail))?;
-        let response = self.checked(self.send(&wanted, headers, SendBody::none())?)?;
+        let response = self.checked(self.ask(&wanted, headers)?)?;
         let (parts, body) = response.into_parts();
         Ok(Download { headers: parts.headers, body })
+    }
+
+    /// Sends a request whose parameters are all there is to send.
+    fn ask(&self, wanted: &Wanted, headers: &[(&str, &str)]) -> Result<Response<Body>> {
+        let Some(body) = &wanted.body else { return self.send(wanted, headers, SendBody::none()) };
+        let body = SendBody::from_owned_reader(io::Cursor::new(body.to_string()));
+        self.send(wanted, &[headers, &[("content-type", "application/json")]].concat(), body)
     }
 
     fn send(&self, wanted: &Wanted, headers: &[(&str, &str)], body: SendBody<'_>) -> Result<Response<Body>> {
@@ -253,6 +253,11 @@ impl Client {
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.unanswered(error.to_string()))?;
         serde_json::from_slice(&body).map_err(|error| self.unanswered(format!("its answer cannot be read: {error}")))
+    }
+
+    /// What it is called: an address, or a path.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn unanswered(&self, detail: impl Into<String>) -> ClientError {

@@ -16,6 +16,7 @@ mod seed_tasks;
 mod sources;
 mod streams;
 mod summaries;
+mod sync;
 mod tasks;
 mod threads;
 mod tickets;
@@ -54,6 +55,7 @@ pub fn routes() -> Vec<Route> {
         bundles::routes(),
         packs::routes(),
         care::routes(),
+        sync::routes(),
         seed::routes(),
         seed_tasks::routes(),
     ]

@@ -191,6 +191,9 @@ fn check_stream(call: &Call, stream: &StreamId) -> Result<()> {
     if sse::is_audit(stream) {
         return Err(Problem::new(403, "stream-reserved", "only the server writes who did what"));
     }
+    if stream.kind == StreamKind::Branch {
+        return Err(Problem::new(403, "stream-reserved", "branches hold what other stores wrote, and are synced"));
+    }
     if stream.kind == StreamKind::Context { call.check_principal(&stream.id) } else { Ok(()) }
 }
 

@@ -13,4 +13,5 @@ mod operations;
 mod refusals;
 mod rows;
 mod seed;
+mod sync;
 mod team;

@@ -127,6 +127,11 @@ impl Things {
             "reference" => json!({"other": self.thread, "last": true}),
             "set_cursor" => json!({"cursor": {"c": 1}}),
             "update_thread" => json!({"archived": false}),
+            "sync_known" | "sync_points" => {
+                let stream = format!("note/{}", self.stream);
+                json!({"points": [{"stream": stream, "seq": 0, "chain": "7".repeat(64)}]})
+            }
+            "sync_artifacts" | "sync_missing" => json!({"artifacts": [self.artifact]}),
             "start_run" => json!({"content": "c"}),
             "run_task" => json!({"shell": "exit"}),
             "seed_run_task" => json!({"tool": "bash", "args": {"command": "exit"}}),

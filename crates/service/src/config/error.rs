@@ -24,12 +24,21 @@ pub enum ConfigError {
     Untrusted { name: String, key: String, file: PathBuf },
     #[error("template {name} says neither driver nor command")]
     NoDriver { name: String },
+    #[error("no remote {name}")]
+    NoRemote { name: String, known: Vec<String> },
+    #[error("there is a remote {name} already")]
+    RemoteThere { name: String },
+    #[error("remote {name} has no section [remote.{name}] of its own in your settings: {origin} says it")]
+    RemoteElsewhere { name: String, origin: String },
+    #[error("there is no home directory to keep settings in")]
+    NoPlace,
 }
 
 impl ConfigError {
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::NoTemplate { .. } => ErrorKind::NotFound,
+            Self::NoTemplate { .. } | Self::NoRemote { .. } => ErrorKind::NotFound,
+            Self::RemoteThere { .. } => ErrorKind::Conflict,
             Self::Untrusted { .. } => ErrorKind::Denied,
             Self::Unreadable { source, .. } if source.kind() == std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             Self::Unreadable { .. } => ErrorKind::Unavailable,
@@ -38,13 +47,17 @@ impl ConfigError {
             | Self::WrongType { .. }
             | Self::BadText { .. }
             | Self::NotAFile { .. }
-            | Self::NoDriver { .. } => ErrorKind::Invalid,
+            | Self::NoDriver { .. }
+            | Self::RemoteElsewhere { .. }
+            | Self::NoPlace => ErrorKind::Invalid,
         }
     }
 
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoTemplate { .. } => "template-not-found",
+            Self::NoRemote { .. } => "remote-not-found",
+            Self::RemoteThere { .. } => "remote-exists",
             Self::Untrusted { .. } => "untrusted-config",
             Self::Unreadable { .. } => "file-error",
             _ => "bad-config",
@@ -58,6 +71,10 @@ impl ConfigError {
                 Some("a section [template.NAME] in the config file makes one".into())
             }
             Self::NoTemplate { known, .. } => Some(format!("there are: {}", known.join(", "))),
+            Self::NoRemote { known, .. } if known.is_empty() => Some("enjamb remote add NAME URL    names one".into()),
+            Self::NoRemote { known, .. } => Some(format!("there are: {}", known.join(", "))),
+            Self::RemoteThere { name } => Some(format!("enjamb remote remove {name}    forgets it")),
+            Self::RemoteElsewhere { .. } => Some("take it out of there by hand".into()),
             Self::Untrusted { .. } => Some("enjamb config trust    shows what it would run, and lets it".into()),
             Self::NoDriver { .. } => Some("driver = \"claude-code\", \"codex\" or \"generic\"".into()),
             _ => None,

@@ -8,6 +8,7 @@ mod file;
 mod key;
 mod places;
 mod provider;
+mod remote;
 mod run;
 mod serve;
 mod suggest;
@@ -26,13 +27,14 @@ pub use error::ConfigError;
 pub use key::Value as SettingValue;
 use key::Value;
 pub use places::ConfigPlaces;
+pub use remote::RemoteSetting;
 pub use run::{CheckpointWhen, RunSettings};
 pub use serve::ServeSettings;
 pub use template::{Driver, Template};
 pub use trust::Trust;
 
 /// What every section knows.
-const SECTIONS: &[&[Key]] = &[run::KEYS, serve::KEYS, template::KEYS, provider::KEYS, tools::KEYS];
+const SECTIONS: &[&[Key]] = &[run::KEYS, serve::KEYS, template::KEYS, provider::KEYS, tools::KEYS, remote::KEYS];
 
 /// The settings that hold, and those of a repository that nobody has said to trust.
 #[derive(Clone, Debug, Default)]

@@ -61,6 +61,12 @@ impl ConfigPlaces {
         }
     }
 
+    /// What the user's file says; nothing, if it is not there.
+    pub(super) fn user_text(&self) -> Result<String, ConfigError> {
+        let found = self.user.as_ref().map(|path| read(path)).transpose()?.flatten();
+        Ok(found.map(|file| file.text).unwrap_or_default())
+    }
+
     /// The files of the repository, in the order in which they are laid over one another.
     pub(super) fn repository_files(&self) -> Result<Vec<FileText>, ConfigError> {
         let Some(dir) = self.repository() else { return Ok(Vec::new()) };

@@ -5,6 +5,7 @@
 
 mod artifacts;
 mod batches;
+mod branches;
 mod commits;
 mod frames;
 mod keys;
@@ -110,6 +111,12 @@ pub const ALL: &[Law] = laws! {
         the_same_commit_twice_is_one_and_another_under_its_id_is_refused
         a_compaction_and_what_it_replaces_come_together_or_not_at_all
         a_commit_follows_one_that_is_there;
+    branches:
+        commits_of_a_branch_are_found_where_they_came_from
+        a_commit_that_is_here_stays_what_it_is
+        what_a_branch_says_moves_nothing_here
+        a_branch_holds_what_follows_and_nothing_else
+        a_key_of_elsewhere_is_kept_with_its_frame;
     threads:
         threads_share_a_stream_without_gaps
         threads_on_their_own_streams_lose_nothing
