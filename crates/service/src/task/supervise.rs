@@ -66,6 +66,8 @@ struct Running<'s> {
     terminal: Option<Arc<Pty>>,
     /// To a thread that writes: a process that does not read holds up nobody but whoever writes to it.
     writer: Option<SyncSender<Writing>>,
+    /// What is on its way to the terminal: who wrote it is told what came of it.
+    writing: usize,
     outputs: Vec<Output>,
     open_outputs: usize,
     began: Instant,
@@ -178,6 +180,7 @@ impl<'s> Running<'s> {
             child,
             terminal: None,
             writer: None,
+            writing: 0,
             outputs: Vec::new(),
             open_outputs: 0,
             began,
@@ -263,6 +266,7 @@ impl<'s> Running<'s> {
                     }
                 }
                 Ok(Event::Wrote(Writing { bytes, answer }, written)) => {
+                    self.writing -= 1;
                     let _ = answer.send(self.wrote(&bytes, written));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -273,7 +277,8 @@ impl<'s> Running<'s> {
     }
 
     fn is_over(&self) -> bool {
-        self.exited_at.is_some_and(|at| self.open_outputs == 0 || at.elapsed() >= DRAIN_WAIT)
+        let is_silent = self.open_outputs == 0 && self.writing == 0;
+        self.exited_at.is_some_and(|at| is_silent || at.elapsed() >= DRAIN_WAIT)
     }
 
     /// How long nothing has to be done if nothing happens.
@@ -346,10 +351,12 @@ impl<'s> Running<'s> {
         self.tell(TaskResized { task_id: self.task.clone(), rows, cols }.into())
     }
 
-    fn write(&self, bytes: Vec<u8>, answer: &Sender<Result<()>>) -> Result<()> {
+    fn write(&mut self, bytes: Vec<u8>, answer: &Sender<Result<()>>) -> Result<()> {
         let writer = self.writer.as_ref().ok_or_else(|| self.no_terminal("writing to it"))?;
         let sent = writer.try_send(Writing { bytes, answer: answer.clone() });
-        Ok(sent.map_err(|_| self.broken("it does not read what it was sent before".into()))?)
+        sent.map_err(|_| self.broken("it does not read what it was sent before".into()))?;
+        self.writing += 1;
+        Ok(())
     }
 
     fn wrote(&self, bytes: &[u8], written: std::io::Result<()>) -> Result<()> {
