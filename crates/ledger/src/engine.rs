@@ -24,8 +24,20 @@ use crate::{
 const DATABASE_FILE: &str = "database";
 
 pub enum Engine {
-    Directory(SqliteLedger),
-    Database(PostgresLedger),
+    Directory(Box<SqliteLedger>),
+    Database(Box<PostgresLedger>),
+}
+
+impl From<SqliteLedger> for Engine {
+    fn from(ledger: SqliteLedger) -> Self {
+        Self::Directory(Box::new(ledger))
+    }
+}
+
+impl From<PostgresLedger> for Engine {
+    fn from(ledger: PostgresLedger) -> Self {
+        Self::Database(Box::new(ledger))
+    }
 }
 
 /// Asks whichever engine it is.
@@ -73,16 +85,16 @@ impl Engine {
     /// Opens the store of a directory.
     pub fn open(dir: &Path) -> Result<Self> {
         match linked_database(dir)? {
-            None => SqliteLedger::open(dir, SqliteOptions::default()).map(Self::Directory),
-            Some(address) => PostgresLedger::open(&address, &PostgresOptions::at(dir)).map(Self::Database),
+            None => SqliteLedger::open(dir, SqliteOptions::default()).map(Self::from),
+            Some(address) => PostgresLedger::open(&address, &PostgresOptions::at(dir)).map(Self::from),
         }
     }
 
     /// Opens the store of a directory, making it if there is none.
     pub fn create(dir: &Path, store_id: &str) -> Result<Self> {
         match linked_database(dir)? {
-            None => SqliteLedger::create(dir, SqliteOptions::default(), store_id).map(Self::Directory),
-            Some(address) => PostgresLedger::create(&address, &PostgresOptions::at(dir), store_id).map(Self::Database),
+            None => SqliteLedger::create(dir, SqliteOptions::default(), store_id).map(Self::from),
+            Some(address) => PostgresLedger::create(&address, &PostgresOptions::at(dir), store_id).map(Self::from),
         }
     }
 

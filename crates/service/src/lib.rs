@@ -171,7 +171,7 @@ impl Store {
     /// A store on an engine that is open already.
     pub fn over(ledger: SqliteLedger, env: Env) -> Self {
         let cache = Cache::of(ledger.dir());
-        Self { ledger: Engine::Directory(ledger), env, cache }
+        Self { ledger: ledger.into(), env, cache }
     }
 
     pub fn dir(&self) -> &Path {
