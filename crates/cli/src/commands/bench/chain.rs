@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use enjamb_core::frame::{Body, CommitType, ContextCommitted, Draft, Trigger};
-use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp};
+use enjamb_core::{CommitId, StreamId, StreamKind, Timestamp, limits};
 use enjamb_ledger::{Batch, Ledger, NewArtifact, NewFrame};
-use enjamb_service::{ServiceError, Store};
+use enjamb_service::{PutOptions, ServiceError, Store};
 use serde_json::{Value, json};
 
 use crate::failure::Result;
@@ -70,6 +70,11 @@ pub(super) fn grow(store: &Store, deltas: &[Vec<u8>], principal: &str, parent: O
         for (at, delta) in part.iter().enumerate() {
             let created_at = Timestamp::from_millis(first_ms + (turn * COMMITS_PER_BATCH + at) as i64);
             tip = Some(add(&mut batch, &stream, tip.take(), delta.clone(), created_at)?);
+            // A long delta is stored by itself, and named.
+            if delta.len() > limits::ARTIFACT_INLINE_BYTES_MAX {
+                store.put(&mut delta.as_slice(), &PutOptions::default())?;
+                batch.artifacts.last_mut().into_iter().for_each(|artifact| artifact.bytes = None);
+            }
         }
         store.ledger().append(batch)?;
     }
