@@ -95,13 +95,23 @@ impl Group {
         self.run_all(vec![batch], write).pop().unwrap_or(Err(LedgerError::Poisoned))
     }
 
-    /// Hands in batches of one caller, who waits for all of them, and returns their answers in order. They come
-    /// together, so they are written together: when the first is answered, all are.
-    pub(crate) fn run_all(
+    /// Hands in those of several batches that are admitted, and returns for each its answer or why it was not.
+    pub(crate) fn run_admitted(
         &self,
         batches: Vec<Batch>,
+        admit: impl Fn(&Batch) -> Result<(), LedgerError>,
         write: impl FnOnce(&mut Party<'_>),
     ) -> Vec<Result<Appended, LedgerError>> {
+        let mut good = Vec::with_capacity(batches.len());
+        let admitted: Vec<_> = batches.into_iter().map(|batch| admit(&batch).map(|()| good.push(batch))).collect();
+        let mut answers = self.run_all(good, write).into_iter();
+        let mut answered = |()| answers.next().unwrap_or(Err(LedgerError::Poisoned));
+        admitted.into_iter().map(|admitted| admitted.and_then(&mut answered)).collect()
+    }
+
+    /// Hands in batches of one caller, who waits for all of them, and returns their answers in order. They come
+    /// together, so they are written together: when the first is answered, all are.
+    fn run_all(&self, batches: Vec<Batch>, write: impl FnOnce(&mut Party<'_>)) -> Vec<Result<Appended, LedgerError>> {
         let tickets: Vec<_> = batches.into_iter().map(Ticket::new).collect();
         if let Some(first) = tickets.first()
             && (self.join(&tickets) || first.wait() == LEAD)

@@ -208,13 +208,7 @@ impl Ledger for PostgresLedger {
     }
 
     fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
-        let mut good = Vec::with_capacity(batches.len());
-        let checked: Vec<_> = batches.into_iter().map(|batch| batch.check().map(|()| good.push(batch))).collect();
-        let mut answers = self.group.run_all(good, |party| self.write_group(party)).into_iter();
-        checked
-            .into_iter()
-            .map(|checked| checked.and_then(|()| answers.next().unwrap_or(Err(LedgerError::Poisoned))))
-            .collect()
+        self.group.run_admitted(batches, Batch::check, |party| self.write_group(party))
     }
 
     fn totals(&self) -> Result<Totals> {

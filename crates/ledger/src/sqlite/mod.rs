@@ -443,13 +443,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
-        let mut good = Vec::with_capacity(batches.len());
-        let admitted: Vec<_> = batches.into_iter().map(|batch| self.admit(&batch).map(|()| good.push(batch))).collect();
-        let mut answers = self.group.run_all(good, |party| self.write_group(party)).into_iter();
-        admitted
-            .into_iter()
-            .map(|admitted| admitted.and_then(|()| answers.next().unwrap_or(Err(LedgerError::Poisoned))))
-            .collect()
+        self.group.run_admitted(batches, |batch| self.admit(batch), |party| self.write_group(party))
     }
 
     fn totals(&self) -> Result<Totals> {
