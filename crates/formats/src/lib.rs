@@ -41,6 +41,7 @@ mod tokens;
 mod translate;
 mod unrolled;
 mod verbatim;
+mod window;
 
 pub use checker::{Checker, Examined, Reuse};
 pub use encoder::{Before, Encoder};
@@ -59,3 +60,4 @@ pub use repair::{Change, Repaired, repair};
 pub use tokens::{TOKENIZER, TokenCounting, TokenMethod, Tokens};
 pub use translate::{Survey, Surveyed, Translation};
 pub use unrolled::UnrolledLine;
+pub use window::Windows;

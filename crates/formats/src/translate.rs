@@ -20,16 +20,21 @@ pub struct Survey<'f> {
 /// What the first pass saw.
 pub struct Surveyed<'f> {
     source: &'f dyn Format,
-    reading: Reading,
+    pub(crate) reading: Reading,
 }
 
-/// The second pass.
-pub struct Translation<'s, 'f> {
-    surveyed: &'s Surveyed<'f>,
+/// The second pass: the entries that the first one saw, whole.
+pub(crate) struct Replay<'s, 'f> {
+    reading: &'s Reading,
     pass: Pass<'f>,
+    /// Entries that were given so far.
+    given: usize,
+}
+
+/// The second pass, written down in another format.
+pub struct Translation<'s, 'f> {
+    replay: Replay<'s, 'f>,
     encoder: Box<dyn Encoder + 's>,
-    /// Entries written so far.
-    written: usize,
     out: Vec<u8>,
 }
 
@@ -66,7 +71,11 @@ impl<'f> Pass<'f> {
 
 impl<'f> Survey<'f> {
     pub fn new(source: &'f dyn Format) -> Self {
-        Self { source, pass: Pass::new(source, Detail::Outline) }
+        Self::in_detail(source, Detail::Outline)
+    }
+
+    pub(crate) fn in_detail(source: &'f dyn Format, detail: Detail) -> Self {
+        Self { source, pass: Pass::new(source, detail) }
     }
 
     pub fn push(&mut self, delta: &[u8]) -> Result<(), FormatError> {
@@ -96,12 +105,33 @@ impl<'f> Surveyed<'f> {
 
     /// Begins to write it in another format, after what stands before it there.
     pub fn translate<'s>(&'s self, target: &'s dyn Format, before: Option<Before<'_>>) -> Translation<'s, 'f> {
-        Translation {
-            surveyed: self,
-            pass: Pass::new(self.source, Detail::Whole),
-            encoder: target.encoder(&self.reading.conversation, before),
-            written: 0,
-            out: Vec::new(),
+        let encoder = target.encoder(&self.reading.conversation, before);
+        Translation { replay: self.replay(), encoder, out: Vec::new() }
+    }
+
+    pub(crate) fn replay(&self) -> Replay<'_, 'f> {
+        Replay { reading: &self.reading, pass: Pass::new(self.source, Detail::Whole), given: 0 }
+    }
+}
+
+impl Replay<'_, '_> {
+    /// Takes the same deltas as the first pass, and gives the entries that are whole by now, in their order.
+    pub(crate) fn push(&mut self, delta: &[u8], mut each: impl FnMut(Entry)) -> Result<(), FormatError> {
+        let Self { reading, pass, given } = self;
+        pass.push(delta, |reader, offset| {
+            while let Some(entry) = ready(reading, reader, *given, offset) {
+                each(entry);
+                *given += 1;
+            }
+        })
+    }
+
+    /// Gives the rest. How an entry stands is what was settled after the first pass.
+    pub(crate) fn finish(self, mut each: impl FnMut(Entry)) {
+        let outlines = &self.reading.conversation.entries;
+        let entries = self.pass.reader.finish().conversation.entries.into_iter();
+        for (entry, outline) in entries.zip(outlines).skip(self.given) {
+            each(Entry { standing: outline.standing, ..entry });
         }
     }
 }
@@ -110,26 +140,18 @@ impl Translation<'_, '_> {
     /// Takes the same deltas as the first pass, and gives what can be written.
     pub fn push(&mut self, delta: &[u8]) -> Result<&[u8], FormatError> {
         self.out.clear();
-        let Self { surveyed, pass, encoder, written, out } = self;
-        let reading = &surveyed.reading;
-        pass.push(delta, |reader, offset| {
-            while let Some(entry) = ready(reading, reader, *written, offset) {
-                encoder.entry(entry, out);
-                *written += 1;
-            }
-        })?;
+        let Self { replay, encoder, out } = self;
+        replay.push(delta, |entry| encoder.entry(entry, out))?;
         Ok(&self.out)
     }
 
     /// Gives the rest, and what became of each block.
     pub fn finish(mut self) -> (Vec<u8>, FidelityLedger) {
         self.out.clear();
-        let entries = self.pass.reader.finish().conversation.entries;
-        for entry in entries.into_iter().skip(self.written) {
-            self.encoder.entry(entry, &mut self.out);
-        }
-        let fates: Vec<Fate> = self.encoder.finish(&mut self.out);
-        (self.out, FidelityLedger::of(&fates))
+        let Self { replay, mut encoder, mut out } = self;
+        replay.finish(|entry| encoder.entry(entry, &mut out));
+        let fates: Vec<Fate> = encoder.finish(&mut out);
+        (out, FidelityLedger::of(&fates))
     }
 }
 
@@ -188,7 +210,7 @@ mod tests {
                 written += piece;
                 // Looking costs a copy, so only now and then.
                 if number.is_multiple_of(20) {
-                    assert!(held(translation.pass.reader.as_ref()) <= 3 * TEXT_BYTES);
+                    assert!(held(translation.replay.pass.reader.as_ref()) <= 3 * TEXT_BYTES);
                 }
             }
             assert!(written > whole.len() / 2);

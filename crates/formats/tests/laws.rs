@@ -7,6 +7,7 @@ use enjamb_core::conversation::{
     Verbatim,
 };
 use enjamb_core::{Json, Timestamp};
+use enjamb_formats::session::{Extent, Identity, ReadBack, Session, is_loaded};
 use enjamb_formats::{
     Code, Damage, FidelityLedger, Format, Framing, Look, Outcome, Problem, Survey, Surveyed, TokenCounting, all, by_id,
     concat, narrative,
@@ -137,6 +138,57 @@ fn in_passes<D: AsRef<[u8]>>(
     let (rest, ledger) = translation.finish();
     bytes.extend(rest);
     (bytes, ledger)
+}
+
+/// A session of two stretches, as it is written and as it stands.
+fn session(target: &'static dyn Format, stretches: &[(&'static dyn Format, Vec<Vec<u8>>)]) -> (Vec<u8>, Session) {
+    let identity = Identity {
+        session: "0198f3c2-7a41-4b1e-9f53-2d1f6a0c9e10".into(),
+        cwd: "/here".into(),
+        moved_from: Some("/there".into()),
+        at: Timestamp::from_millis(1_700_000_000_000),
+    };
+    let extent = Extent { stretches: stretches.len(), ..Extent::default() };
+    let mut look = enjamb_formats::session::Look::new(target, extent).unwrap();
+    for (format, deltas) in stretches {
+        look.stretch(*format);
+        deltas.iter().for_each(|delta| look.push(delta).unwrap());
+    }
+    let looked = look.finish();
+    let (mut composition, mut bytes) = (looked.compose(&identity), Vec::new());
+    for (_, deltas) in stretches {
+        let mut passage = composition.stretch(&mut bytes).unwrap();
+        deltas.iter().for_each(|delta| passage.push(delta, &mut bytes).unwrap());
+        passage.finish(&mut bytes);
+    }
+    let session = composition.finish(&mut bytes);
+    (bytes, session)
+}
+
+/// The same, with each compaction in an entry of its own, as every runtime has it, and none that says nothing.
+fn apart(mut conversation: Conversation) -> Conversation {
+    let is_summary = |block: &Block| matches!(block, Block::Compaction { .. });
+    for block in conversation.entries.iter_mut().flat_map(|entry| &mut entry.blocks) {
+        if let Block::Compaction { summary } = block {
+            summary.push_str(" and so on");
+        }
+    }
+    let split = |entry: Entry| {
+        let parts: Vec<Vec<Block>> =
+            entry.blocks.chunk_by(|one, next| !is_summary(one) && !is_summary(next)).map(<[Block]>::to_vec).collect();
+        parts.into_iter().map(move |blocks| Entry { blocks, id: None, ..entry.clone() })
+    };
+    Conversation { entries: conversation.entries.into_iter().flat_map(split).collect() }
+}
+
+/// What a session should say and does not.
+fn unsaid(target: &'static dyn Format, bytes: &[u8], session: &Session) -> Option<String> {
+    let mut back = ReadBack::new(target);
+    back.push(bytes).unwrap();
+    let written = back.finish().unwrap();
+    let mut comparison = written.compare(&session.said);
+    comparison.push(bytes).unwrap();
+    comparison.finish().unwrap().map(|said| said.begins().to_owned())
 }
 
 /// What the model would see, in words.
@@ -338,6 +390,36 @@ proptest! {
                     "{} to {}", source.id(), target.id()
                 );
                 prop_assert_eq!(ledger, expected.fidelity());
+            }
+        }
+    }
+
+    /// A session of what two runtimes wrote is the same however their deltas are cut, accounts for every block, and says
+    /// all that it is said to.
+    #[test]
+    fn a_session_is_the_same_however_its_deltas_are_cut(
+        old in conversation(), new in conversation(), every in 1..4usize
+    ) {
+        let (old, new) = (apart(old), apart(new));
+        for target in all().iter().filter(|target| is_loaded(target.id())) {
+            let sources = ["claude-code-v1", "codex-v1", "events-v1"].map(|id| by_id(id).unwrap());
+            // What follows in the same format is no stretch of its own.
+            for source in sources.into_iter().filter(|source| source.id() != target.id()) {
+                let stretches = |every: usize| -> Vec<(&'static dyn Format, Vec<Vec<u8>>)> {
+                    let cut = |format: &'static dyn Format, said: &Conversation| {
+                        (format, deltas_of(format, &format.encode(said).bytes, every))
+                    };
+                    vec![cut(source, &old), cut(*target, &new)]
+                };
+                let (whole, session_whole) = session(*target, &stretches(usize::MAX));
+                let (bytes, found) = session(*target, &stretches(every));
+                prop_assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&whole));
+                prop_assert_eq!((&found.said, &found.ledger), (&session_whole.said, &session_whole.ledger));
+                let read = |format: &dyn Format, said| {
+                    format.decode(&format.encode(said).bytes).unwrap().block_count()
+                };
+                prop_assert_eq!(found.ledger.blocks(), read(source, &old) + read(*target, &new));
+                prop_assert_eq!(unsaid(*target, &bytes, &found), None, "{} to {}", source.id(), target.id());
             }
         }
     }

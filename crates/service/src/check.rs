@@ -6,7 +6,9 @@ use std::path::Path;
 
 use enjamb_core::CommitId;
 use enjamb_core::chain::Stop;
-use enjamb_formats::{Checker, Code, Examined, FidelityLedger, Format, FormatError, Framing, Position, Problem, Reuse};
+use enjamb_formats::{
+    Checker, Code, Examined, FidelityLedger, Format, FormatError, Framing, Position, Problem, Reuse, Windows,
+};
 use enjamb_ledger::Part;
 
 use crate::{Materialize, Result, ServiceError, Store};
@@ -120,12 +122,12 @@ impl Store {
         stored: String,
         reuse: Reuse,
     ) -> Result<Diagnosis> {
-        let mut windows = Windows::new(format);
+        let mut examination = Examination::new(format);
         let done = self.materialize(request, &mut |part| {
-            windows.push(part);
+            examination.push(part);
             Ok(())
         })?;
-        let found = diagnosis(format, windows.finish(reuse), |problem| Located { problem, commit: None });
+        let found = diagnosis(format, examination.finish(reuse), |problem| Located { problem, commit: None });
         Ok(Diagnosis { translated_from: Some(stored), ledger: done.ledger, ..found })
     }
 
@@ -134,17 +136,22 @@ impl Store {
         let format = known(format)?;
         let failed = |source| ServiceError::File { path: path.to_owned(), source };
         let mut file = File::open(path).map_err(failed)?;
-        let mut windows = Windows::new(format);
+        let mut examination = Examination::new(format);
         if path.extension().is_none_or(|extension| extension != "jsonl") {
             let mut document = Vec::new();
             file.read_to_end(&mut document).map_err(failed)?;
-            windows.push(&unrolled(format, document));
+            examination.push(&unrolled(format, document));
         }
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match file.read(&mut piece).map_err(failed)? {
-                0 => return Ok(diagnosis(format, windows.finish(reuse), |problem| Located { problem, commit: None })),
-                read => windows.push(&piece[..read]),
+                0 => {
+                    return Ok(diagnosis(format, examination.finish(reuse), |problem| Located {
+                        problem,
+                        commit: None,
+                    }));
+                }
+                read => examination.push(&piece[..read]),
             }
         }
     }
@@ -159,48 +166,35 @@ fn unrolled(format: &dyn Format, document: Vec<u8>) -> Vec<u8> {
 }
 
 const PIECE_BYTES: usize = 1 << 18;
-/// Bytes of lines that are looked at together.
-const WINDOW_BYTES: usize = 4 << 20;
 
 /// Gives a checker whole lines of bytes that come in pieces cut anywhere; where the framing is another, everything at
 /// once.
-struct Windows {
+struct Examination {
     checker: Checker<'static, dyn Format>,
-    is_lines: bool,
+    windows: Windows,
     malformed: Option<FormatError>,
-    window: Vec<u8>,
 }
 
-impl Windows {
+impl Examination {
     fn new(format: &'static dyn Format) -> Self {
-        let is_lines = format.framing() == Framing::JsonLines;
-        Self { checker: Checker::new(format), is_lines, malformed: None, window: Vec::new() }
+        let windows = match format.framing() {
+            Framing::JsonLines => Windows::of_lines(),
+            Framing::JsonArray | Framing::CborArray => Windows::whole(),
+        };
+        Self { checker: Checker::new(format), windows, malformed: None }
     }
 
     fn push(&mut self, piece: &[u8]) {
-        self.window.extend_from_slice(piece);
-        if !self.is_lines || self.window.len() < WINDOW_BYTES {
-            return;
-        }
-        // The end of a line is looked for only in what is new: a line may be longer than any window.
-        let new = self.window.len() - piece.len();
-        if let Some(end) = piece.iter().rposition(|byte| *byte == b'\n') {
-            let rest = self.window.split_off(new + end + 1);
-            self.look();
-            self.window = rest;
+        let checker = &mut self.checker;
+        if self.malformed.is_none() {
+            self.malformed = self.windows.push(piece, |window| checker.push(window)).err();
         }
     }
 
-    fn look(&mut self) {
-        if self.malformed.is_none() && !self.window.is_empty() {
-            self.malformed = self.checker.push(&self.window).err();
-        }
-        self.window.clear();
-    }
-
-    fn finish(mut self, reuse: Reuse) -> Examined {
-        self.look();
-        examined(self.checker, self.malformed, reuse)
+    fn finish(self, reuse: Reuse) -> Examined {
+        let Self { mut checker, windows, malformed } = self;
+        let malformed = malformed.or_else(|| windows.finish(|window| checker.push(window)).err());
+        examined(checker, malformed, reuse)
     }
 }
 

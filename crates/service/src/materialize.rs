@@ -385,6 +385,8 @@ fn joining(error: JoinError) -> ServiceError {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::{Checkpoint, Content, Env};
     use enjamb_core::Timestamp;
@@ -474,8 +476,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_would_be_made() {
         for seed in 0..4 {
-            let home = tempfile::tempdir().unwrap();
-            let store = keeping(home.path());
+            let home = Home::new();
+            let store = keeping(&home.store());
             let made = grow(&store, 60, seed);
             // Asked, kept, found; and grown by the commits after each.
             (0..3).for_each(|_| check(&store, &made));
@@ -510,30 +512,30 @@ mod tests {
 
     #[test]
     fn a_chain_that_grows_goes_on_in_one_file() {
-        let home = tempfile::tempdir().unwrap();
-        let store = keeping(home.path());
+        let home = Home::new();
+        let store = keeping(&home.store());
         let (_, whole) = grown(&store, 12);
-        let files = kept_files(home.path(), "bytes");
+        let files = kept_files(&home.store(), "bytes");
         assert_eq!(files.len(), 1);
         assert_eq!(std::fs::read_to_string(&files[0]).unwrap(), whole);
     }
 
     #[test]
     fn what_rots_in_the_cache_is_made_anew() {
-        let home = tempfile::tempdir().unwrap();
-        let store = keeping(home.path());
+        let home = Home::new();
+        let store = keeping(&home.store());
         let (tip, whole) = grown(&store, 12);
         for at in [0, 1_500_000, whole.len() - 2] {
-            for file in kept_files(home.path(), "bytes") {
+            for file in kept_files(&home.store(), "bytes") {
                 let mut bytes = std::fs::read(&file).unwrap();
                 bytes[at] ^= 1;
                 std::fs::write(&file, &bytes).unwrap();
             }
             assert!(read(&store, Some(tip)) == whole, "rot at {at}");
         }
-        kept_files(home.path(), "bytes").iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        kept_files(&home.store(), "bytes").iter().for_each(|file| std::fs::remove_file(file).unwrap());
         assert!(read(&store, Some(tip)) == whole);
-        for entry in kept_files(home.path(), "entry") {
+        for entry in kept_files(&home.store(), "entry") {
             std::fs::write(entry, "no entry").unwrap();
         }
         assert!(read(&store, Some(tip)) == whole);
@@ -542,8 +544,8 @@ mod tests {
     #[test]
     fn any_tip_of_any_tree_is_the_deltas_on_its_path() {
         for seed in 0..4 {
-            let home = tempfile::tempdir().unwrap();
-            let store = Store::create(home.path(), Env::system()).unwrap();
+            let home = Home::new();
+            let store = Store::create(&home.store(), Env::system()).unwrap();
             let made = grow(&store, 60, seed);
             check(&store, &made);
             store.rebuild_index().unwrap();

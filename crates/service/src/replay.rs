@@ -75,13 +75,15 @@ mod tests {
     use enjamb_core::StreamKind;
     use enjamb_core::frame::{Body, OutputTextDelta};
 
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::{Env, ServiceError};
 
     #[test]
     fn every_frame_of_a_span_comes_once_and_in_order() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let stream = StreamId::new(StreamKind::Session, "s").unwrap();
         let frames = 2 * limits::PAGE_ROWS_MAX as u64 + 500;
         let said: Vec<Body> = (0..frames).map(|at| OutputTextDelta { delta: at.to_string() }.into()).collect();

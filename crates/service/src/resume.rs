@@ -1,23 +1,26 @@
 //! Resuming: a chain as a session that a runtime finds and loads itself.
 //!
-//! Everything is put together and checked in memory; then one file is written that was not there, read back, and told
-//! to the store, so that what the runtime adds to it is known to follow from the chain.
+//! The chain is gone through twice: once to learn how everything stands, once to write it into a file that was not there.
+//! The file is read back, gets its name, and is told to the store, so that what the runtime adds to it is known to follow
+//! from the chain. At no time is more than an outline of it in memory.
 
 mod error;
+mod make;
 mod memory;
 mod place;
 mod plant;
 mod replant;
+mod tell;
 
 use std::path::{Path, PathBuf};
 
 use enjamb_core::CommitId;
 use enjamb_core::chain::Stop;
-use enjamb_core::conversation::{Block, Conversation, Standing, attribute};
-use enjamb_formats::session::{self, Identity, Session};
+use enjamb_formats::session::{self, Identity, Looked};
 use enjamb_formats::{FidelityLedger, Format, Problem, Tier};
 
 use crate::{Actor, Result, Runtime, ServiceError, Store};
+use make::Made;
 use memory::Gathered;
 
 pub use error::ResumeError;
@@ -96,43 +99,55 @@ pub struct LeftBehind {
     pub tokens: u64,
 }
 
+/// A session before it is written: what it is of, whose it will be, and where.
+struct Plan {
+    format: String,
+    runtime: Runtime,
+    target: &'static dyn Format,
+    gathered: Gathered,
+    looked: Looked,
+    identity: Identity,
+    cwd: PathBuf,
+    path: PathBuf,
+}
+
 impl Store {
     /// Makes a session of a chain.
     pub fn resume(&self, request: &Resume) -> Result<Resumed> {
-        let (mut resumed, composed) = self.composed(request)?;
-        if resumed.tier > request.tier_min {
-            return Err(
-                ResumeError::TierTooLow { tip: request.tip, runtime: resumed.runtime, tier: resumed.tier }.into()
-            );
+        let plan = self.plan(request)?;
+        if request.dry_run {
+            let made = self.make(&plan, request.tier_min, &mut std::io::sink())?;
+            return Ok(plan.resumed(request, made));
         }
-        if !request.dry_run {
-            plant::write(&resumed.path, &composed.bytes, |read| check_back(&resumed, &composed, read))?;
-            // What opencode adds it keeps elsewhere.
-            if resumed.runtime != Runtime::OpenCode {
-                self.tell_planted(&resumed, composed.bytes, &request.by)?;
-            }
-            resumed.written = true;
+        let made = plant::write(
+            &plan.path,
+            |file| self.make(&plan, request.tier_min, file),
+            |file, made| made.check_back(&plan, file),
+        )?;
+        let lines = made.lines;
+        let resumed = plan.resumed(request, made);
+        // What opencode adds it keeps elsewhere.
+        if resumed.runtime != Runtime::OpenCode {
+            self.tell_planted(&resumed, lines, &request.by)?;
         }
         Ok(resumed)
     }
 
-    fn composed(&self, request: &Resume) -> Result<(Resumed, Session)> {
-        let commit = self.show(&request.tip)?;
-        let from = Runtime::of_format(&commit.commit.format);
-        let runtime = request.runtime.or(from).ok_or(ResumeError::NoRuntime { tip: request.tip })?;
+    fn plan(&self, request: &Resume) -> Result<Plan> {
+        let format = self.show(&request.tip)?.commit.format;
+        let runtime = request.runtime.or(Runtime::of_format(&format));
+        let runtime = runtime.ok_or(ResumeError::NoRuntime { tip: request.tip })?;
         let target = native_format(runtime)?;
         let gathered = self.gather(request, target.id())?;
-        let (cwd, moved_from) = directory(request, gathered.cwd().as_deref())?;
+        let looked = self.look(&gathered, target)?.ok_or(ResumeError::CannotWrite { runtime })?;
+        let was = looked.cwd().filter(|dir| dir.starts_with('/'));
+        let (cwd, moved_from) = directory(request, was.as_deref())?;
         let identity = Identity {
             session: place::session_id(runtime, &self.env.new_id(), self.env.now()),
             cwd: cwd.to_string_lossy().into_owned(),
-            moved_from: moved_from.clone(),
+            moved_from,
             at: self.env.now(),
         };
-        let composed = gathered.compose(target, &identity)?;
-        let reading = target.read(&session::lines(target, &composed.bytes))?;
-        let mut problems = target.check(&reading);
-        problems.extend(reading.findings.iter().cloned());
         let path = match runtime {
             // It takes sessions in from documents, wherever they are.
             Runtime::OpenCode => std::path::absolute(self.dir().join("planted"))
@@ -140,26 +155,40 @@ impl Store {
                 .join(format!("{}.json", identity.session)),
             _ => request.homes.session_path(runtime, &cwd, &identity.session, identity.at),
         };
-        let resumed = Resumed {
+        Ok(Plan { format, runtime, target, gathered, looked, identity, cwd, path })
+    }
+}
+
+impl Plan {
+    fn resumed(self, request: &Resume, made: Made) -> Resumed {
+        let held = made.written.held();
+        Resumed {
             tip: request.tip,
-            format: commit.commit.format.clone(),
-            runtime,
-            tier: gathered.tier(&composed.ledger),
-            ledger: composed.ledger.clone(),
-            travels: travels(&reading.conversation, &gathered),
-            left: gathered.left,
-            interrupted: composed.interrupted,
-            problems,
-            before: place::before(runtime, &path),
-            path,
-            command: place::command(runtime, &identity.session),
-            session: identity.session,
-            bytes: composed.bytes.len() as u64,
-            cwd,
-            moved_from,
-            written: false,
-        };
-        Ok((resumed, composed))
+            format: self.format,
+            runtime: self.runtime,
+            tier: made.tier,
+            travels: Travels {
+                turns: held.turns,
+                messages: held.messages,
+                calls: held.calls,
+                answered: held.answered,
+                images: held.images,
+                commits: self.gathered.commits,
+                tokens: self.gathered.tokens,
+            },
+            left: self.gathered.left,
+            interrupted: made.session.interrupted,
+            ledger: made.session.ledger,
+            problems: made.written.problems(),
+            before: place::before(self.runtime, &self.path),
+            path: self.path,
+            command: place::command(self.runtime, &self.identity.session),
+            session: self.identity.session,
+            bytes: made.bytes,
+            cwd: self.cwd,
+            moved_from: self.identity.moved_from,
+            written: !request.dry_run,
+        }
     }
 }
 
@@ -178,44 +207,4 @@ fn directory(request: &Resume, was: Option<&str>) -> Result<(PathBuf, Option<Str
     };
     let moved_from = was.filter(|was| Path::new(was) != cwd).map(str::to_owned);
     Ok((cwd, moved_from))
-}
-
-fn travels(conversation: &Conversation, gathered: &Gathered) -> Travels {
-    let current = || conversation.entries.iter().filter(|entry| entry.standing == Standing::Context);
-    let results: std::collections::HashSet<&str> =
-        current().flat_map(|entry| entry.tool_results()).map(|result| result.call_id.as_str()).collect();
-    let calls = || current().flat_map(|entry| entry.tool_calls()).filter(|call| !call.server);
-    let is_image = |block: &&Block| matches!(block, Block::Image(_));
-    Travels {
-        turns: current().filter(|entry| entry.is_prompt()).count() as u64,
-        messages: current().filter(|entry| entry.is_message()).count() as u64,
-        calls: calls().count() as u64,
-        answered: calls().filter(|call| results.contains(call.id.as_str())).count() as u64,
-        images: current().flat_map(|entry| &entry.blocks).filter(is_image).count() as u64,
-        commits: gathered.commits,
-        tokens: gathered.tokens,
-    }
-}
-
-/// What was read back is what was to be written, and says what the chain says.
-fn check_back(resumed: &Resumed, composed: &Session, read: &[u8]) -> Result<()> {
-    let differs = |detail: String| ResumeError::NotReadBack { path: resumed.path.clone(), detail };
-    if read != composed.bytes {
-        return Err(differs("the bytes are not those that were written".into()).into());
-    }
-    let target = native_format(resumed.runtime)?;
-    let found = session::said(&target.decode(&session::lines(target, read))?);
-    match session::missing(&composed.said, &found) {
-        None => Ok(()),
-        Some(said) => {
-            let shown: String = format!("{said:?}").chars().take(120).collect();
-            Err(differs(format!("it does not say {shown}")).into())
-        }
-    }
-}
-
-/// The directory that a conversation was last in.
-fn last_cwd(conversation: &Conversation) -> Option<String> {
-    let told = conversation.entries.iter().rev().filter_map(|entry| entry.attribute(attribute::CWD));
-    told.map(str::to_owned).next()
 }

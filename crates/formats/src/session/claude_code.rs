@@ -2,39 +2,68 @@
 
 use std::collections::HashSet;
 
-use super::splice::{Splice, each_item, moved, quoted};
-use super::{Identity, Loader, Memory};
-use crate::framing::Framing;
+use super::splice::{Splice, each_item, each_object, moved, quoted};
+use super::{Extent, Identity, Loader, Scout, Scouted};
 use crate::json::Object;
 
-pub(super) struct Transcript<'i> {
-    identity: &'i Identity,
-    /// Every record that is written as it is, where some are left out or come from elsewhere; else parents stay.
+/// What the records are that may be written as they are.
+pub(super) struct Records {
+    /// Their ids, where some records are left out or come from elsewhere; else parents stay.
     known: Option<HashSet<String>>,
+    is_only_stretch: bool,
+    /// Whether all messages are a side chain's, once there are any.
+    aside: Option<bool>,
+    /// Of the stretch that is being looked at.
+    is_linked: bool,
+    is_timed: bool,
+}
+
+impl Records {
+    pub(super) fn new(extent: &Extent) -> Self {
+        let is_only_stretch = extent.stretches == 1;
+        let links = extent.is_cut || !is_only_stretch;
+        let known = links.then(HashSet::new);
+        Self { known, is_only_stretch, aside: None, is_linked: true, is_timed: false }
+    }
+}
+
+impl Scout for Records {
+    fn look(&mut self, bytes: &[u8]) {
+        each_object(bytes, |record| {
+            if let Some(known) = &mut self.known {
+                known.extend(record.text("uuid"));
+            }
+            if is_message(record) {
+                self.aside = Some(self.aside.unwrap_or(true) && record.flag("isSidechain"));
+                self.is_linked &=
+                    record.members().any(|(name, _)| name == "parentUuid") && record.get("uuid").is_some();
+                self.is_timed |= record.get("timestamp").is_some();
+            }
+        });
+    }
+
+    /// The loader wants links between messages, and times. Lines of `stream-json` have neither.
+    fn looked(&mut self) -> Scouted {
+        let is_linked = std::mem::replace(&mut self.is_linked, true);
+        let is_timed = std::mem::replace(&mut self.is_timed, false);
+        Scouted { loads: is_linked && is_timed, begins: true }
+    }
+
+    fn loader<'s>(&'s self, identity: &'s Identity) -> Box<dyn Loader + 's> {
+        let is_aside = self.aside.unwrap_or(false) && self.is_only_stretch;
+        Box::new(Transcript { identity, known: self.known.as_ref(), is_aside, last: None })
+    }
+}
+
+struct Transcript<'i> {
+    identity: &'i Identity,
+    known: Option<&'i HashSet<String>>,
     /// All messages are a side chain's: it is a subagent's transcript, and becomes a session of its own.
     is_aside: bool,
     last: Option<String>,
-    out: Vec<u8>,
 }
 
-impl<'i> Transcript<'i> {
-    pub(super) fn new(memory: &Memory<'_>, identity: &'i Identity) -> Self {
-        let own = memory.stretches.iter().filter(|stretch| stretch.format.id() == crate::claude_code::ID);
-        let mut known = HashSet::new();
-        let mut aside = None;
-        for stretch in own {
-            each_record(stretch.bytes, |record| {
-                known.extend(record.text("uuid"));
-                if is_message(record) {
-                    aside = Some(aside.unwrap_or(true) && record.flag("isSidechain"));
-                }
-            });
-        }
-        let links = memory.is_cut || memory.stretches.len() > 1;
-        let is_aside = aside.unwrap_or(false) && memory.stretches.len() == 1;
-        Self { identity, known: links.then_some(known), is_aside, last: None, out: Vec::new() }
-    }
-
+impl Transcript<'_> {
     fn record(&mut self, text: &str, is_made: bool) -> Option<String> {
         let Some(object) = Object::parse(text) else { return Some(text.to_owned()) };
         let mut splice = Splice::of(text);
@@ -56,7 +85,7 @@ impl<'i> Transcript<'i> {
 
     /// Links a record whose parent is not here to the one before it. A compaction has no parent, and wants none.
     fn link(&self, object: &Object<'_>, splice: &mut Splice<'_>, is_made: bool) {
-        let Some(known) = &self.known else { return };
+        let Some(known) = self.known else { return };
         let is_boundary = object.text("subtype").as_deref() == Some("compact_boundary");
         let Some((_, value)) = object.members().find(|(name, _)| *name == "parentUuid") else { return };
         let is_here = match crate::json::text(value) {
@@ -69,43 +98,16 @@ impl<'i> Transcript<'i> {
             splice.put(value, &parent);
         }
     }
-
-    fn add(&mut self, bytes: &[u8], is_made: bool) {
-        let mut out = std::mem::take(&mut self.out);
-        each_item(bytes, &mut out, |text| self.record(text, is_made));
-        self.out = out;
-    }
 }
 
 impl Loader for Transcript<'_> {
-    /// The loader wants links between messages, and times. Lines of `stream-json` have neither.
-    fn loads(&self, bytes: &[u8]) -> bool {
-        let (mut is_linked, mut is_timed) = (true, false);
-        each_record(bytes, |record| {
-            if is_message(record) {
-                is_linked &= record.members().any(|(name, _)| name == "parentUuid") && record.get("uuid").is_some();
-                is_timed |= record.get("timestamp").is_some();
-            }
-        });
-        is_linked && is_timed
+    fn native(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        each_item(bytes, out, |text| self.record(text, false));
     }
 
-    fn native(&mut self, bytes: &[u8]) {
-        self.add(bytes, false);
+    fn made(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        each_item(bytes, out, |text| self.record(text, true));
     }
-
-    fn made(&mut self, bytes: &[u8]) {
-        self.add(bytes, true);
-    }
-
-    fn finish(self: Box<Self>) -> Vec<u8> {
-        self.out
-    }
-}
-
-fn each_record(bytes: &[u8], mut visit: impl FnMut(&Object<'_>)) {
-    let Ok(found) = Framing::JsonLines.items(bytes) else { return };
-    found.items.iter().filter_map(|item| Object::parse(item.json())).for_each(|object| visit(&object));
 }
 
 fn is_message(record: &Object<'_>) -> bool {

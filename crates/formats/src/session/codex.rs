@@ -1,12 +1,44 @@
 //! Codex's rollout: a first line that says whose session it is, then everything that happened, in order.
 
-use super::splice::{Splice, each_item, moved};
-use super::{Identity, Loader, Memory};
+use super::splice::{Splice, each_item, each_object, moved};
+use super::{Extent, Identity, Loader, Scout, Scouted};
 use crate::derived::milliseconds;
-use crate::framing::Framing;
 use crate::json::{Object, Writer};
 
-pub(super) struct Rollout<'i> {
+/// What the lines are that may be written as they are.
+pub(super) struct Lines {
+    extent: Extent,
+    /// Of the stretch that is being looked at.
+    loads: bool,
+    begins: bool,
+}
+
+impl Lines {
+    pub(super) fn new(extent: Extent) -> Self {
+        Self { extent, loads: true, begins: false }
+    }
+}
+
+impl Scout for Lines {
+    fn look(&mut self, bytes: &[u8]) {
+        self.begins = self.begins || lines(bytes).any(is_meta);
+        each_object(bytes, |line| self.loads &= line.get("payload").is_some());
+    }
+
+    /// Rollouts of old versions have no envelopes, and are not loaded any more.
+    fn looked(&mut self) -> Scouted {
+        let loads = std::mem::replace(&mut self.loads, true);
+        let begins = std::mem::replace(&mut self.begins, false);
+        Scouted { loads, begins }
+    }
+
+    fn loader<'s>(&'s self, identity: &'s Identity) -> Box<dyn Loader + 's> {
+        let Extent { head, is_cut, .. } = &self.extent;
+        Box::new(Rollout { identity, old: None, head, has_meta: false, is_cut: *is_cut, next: None })
+    }
+}
+
+struct Rollout<'i> {
     identity: &'i Identity,
     /// The id that the session had.
     old: Option<String>,
@@ -17,28 +49,9 @@ pub(super) struct Rollout<'i> {
     is_cut: bool,
     /// The number of the next line, in rollouts whose lines are numbered.
     next: Option<u64>,
-    out: Vec<u8>,
 }
 
-impl<'i> Rollout<'i> {
-    pub(super) fn new(memory: &Memory<'i>, identity: &'i Identity) -> Self {
-        Self {
-            identity,
-            old: None,
-            head: memory.head,
-            has_meta: false,
-            is_cut: memory.is_cut,
-            next: None,
-            out: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, bytes: &[u8], is_made: bool) {
-        let mut out = std::mem::take(&mut self.out);
-        each_item(bytes, &mut out, |text| self.line(text, is_made));
-        self.out = out;
-    }
-
+impl Rollout<'_> {
     fn line(&mut self, text: &str, is_made: bool) -> Option<String> {
         let line = Object::parse(text);
         let Some((line, payload)) = line.and_then(|line| line.object("payload").map(|payload| (line, payload))) else {
@@ -99,35 +112,24 @@ impl<'i> Rollout<'i> {
             splice.put_text(payload, "cwd", &path);
         }
     }
-
-    /// Begins as the old session did, or afresh.
-    fn begin(&mut self) {
-        let meta = lines(self.head).find(|line| is_meta(line)).map(|line| line.to_owned() + "\n");
-        let meta = meta.unwrap_or_else(|| fresh_meta(self.identity));
-        self.add(meta.as_bytes(), false);
-    }
 }
 
 impl Loader for Rollout<'_> {
-    /// Rollouts of old versions have no envelopes, and are not loaded any more.
-    fn loads(&self, bytes: &[u8]) -> bool {
-        let found = Framing::JsonLines.items(bytes).map(|found| found.items).unwrap_or_default();
-        found.iter().filter_map(|item| Object::parse(item.json())).all(|line| line.get("payload").is_some())
-    }
-
-    fn native(&mut self, bytes: &[u8]) {
-        if !self.has_meta && !lines(bytes).any(is_meta) {
-            self.begin();
+    /// Begins as the old session did, or afresh.
+    fn begin(&mut self, stretch: Scouted, out: &mut Vec<u8>) {
+        if !self.has_meta && !stretch.begins {
+            let meta = lines(self.head).find(|line| is_meta(line)).map(|line| line.to_owned() + "\n");
+            let meta = meta.unwrap_or_else(|| fresh_meta(self.identity));
+            self.native(meta.as_bytes(), out);
         }
-        self.add(bytes, false);
     }
 
-    fn made(&mut self, bytes: &[u8]) {
-        self.add(bytes, true);
+    fn native(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        each_item(bytes, out, |text| self.line(text, false));
     }
 
-    fn finish(self: Box<Self>) -> Vec<u8> {
-        self.out
+    fn made(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        each_item(bytes, out, |text| self.line(text, true));
     }
 }
 

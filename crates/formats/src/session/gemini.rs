@@ -2,31 +2,53 @@
 
 use std::collections::HashSet;
 
-use super::splice::{Splice, each_item};
-use super::{Identity, Loader, Memory};
+use super::splice::{Splice, each_item, each_object};
+use super::{Extent, Identity, Loader, Scout, Scouted};
 use crate::derived::{derived_uuid, milliseconds};
 use crate::json::{Object, Writer};
 
-pub(super) struct Chat<'i> {
+/// What the lines are that may be written as they are.
+pub(super) struct Lines {
+    extent: Extent,
+    /// Their ids, where others are made beside them.
+    ids: HashSet<String>,
+    /// Of the stretch that is being looked at.
+    begins: bool,
+}
+
+impl Lines {
+    pub(super) fn new(extent: Extent) -> Self {
+        Self { extent, ids: HashSet::new(), begins: false }
+    }
+}
+
+impl Scout for Lines {
+    fn look(&mut self, bytes: &[u8]) {
+        let is_mixed = self.extent.stretches > 1;
+        each_object(bytes, |object| {
+            self.begins |= is_header(object);
+            self.ids.extend(object.text("id").filter(|_| is_mixed));
+        });
+    }
+
+    fn looked(&mut self) -> Scouted {
+        Scouted { loads: true, begins: std::mem::replace(&mut self.begins, false) }
+    }
+
+    fn loader<'s>(&'s self, identity: &'s Identity) -> Box<dyn Loader + 's> {
+        Box::new(Chat { identity, head: &self.extent.head, has_header: false, ids: self.ids.clone() })
+    }
+}
+
+struct Chat<'i> {
     identity: &'i Identity,
     /// Lines that hold the old beginning, for a stretch that does not have it.
     head: &'i [u8],
     has_header: bool,
     ids: HashSet<String>,
-    out: Vec<u8>,
 }
 
-impl<'i> Chat<'i> {
-    pub(super) fn new(memory: &Memory<'i>, identity: &'i Identity) -> Self {
-        Self { identity, head: memory.head, has_header: false, ids: HashSet::new(), out: Vec::new() }
-    }
-
-    fn add(&mut self, bytes: &[u8], is_made: bool) {
-        let mut out = std::mem::take(&mut self.out);
-        each_item(bytes, &mut out, |text| self.line(text, is_made));
-        self.out = out;
-    }
-
+impl Chat<'_> {
     fn line(&mut self, text: &str, is_made: bool) -> Option<String> {
         let Some(object) = Object::parse(text) else { return Some(text.to_owned()) };
         if is_header(&object) {
@@ -53,49 +75,41 @@ impl<'i> Chat<'i> {
     }
 
     /// A chat without its header is none: it is that of the chain, or one is made.
-    fn begin(&mut self, bytes: &[u8]) {
-        let begins = |bytes: &[u8]| {
-            let mut found = false;
-            each_item(bytes, &mut Vec::new(), |text| {
-                found |= Object::parse(text).is_some_and(|object| is_header(&object));
-                None
-            });
-            found
-        };
-        if self.has_header || begins(bytes) {
-            return;
-        }
-        let mut made = Vec::new();
-        each_item(self.head, &mut made, |text| {
+    fn head(&mut self, out: &mut Vec<u8>) {
+        each_item(self.head, out, |text| {
             let is_ours = !self.has_header && Object::parse(text).is_some_and(|object| is_header(&object));
             if is_ours { self.line(text, false) } else { None }
         });
         if !self.has_header {
-            made = header(self.identity).into_bytes();
+            out.extend(header(self.identity).into_bytes());
             self.has_header = true;
         }
-        self.out.extend(made);
     }
 }
 
 impl Loader for Chat<'_> {
-    fn loads(&self, _: &[u8]) -> bool {
-        true
+    fn begin(&mut self, stretch: Scouted, out: &mut Vec<u8>) {
+        if !self.has_header && !stretch.begins {
+            self.head(out);
+        }
     }
 
-    fn native(&mut self, bytes: &[u8]) {
-        self.begin(bytes);
-        self.add(bytes, false);
+    fn native(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        each_item(bytes, out, |text| self.line(text, false));
     }
 
-    fn made(&mut self, bytes: &[u8]) {
-        self.begin(bytes);
-        self.add(bytes, true);
+    fn made(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if !self.has_header && !has_header(bytes) {
+            self.head(out);
+        }
+        each_item(bytes, out, |text| self.line(text, true));
     }
+}
 
-    fn finish(self: Box<Self>) -> Vec<u8> {
-        self.out
-    }
+fn has_header(bytes: &[u8]) -> bool {
+    let mut found = false;
+    each_object(bytes, |object| found |= is_header(object));
+    found
 }
 
 fn is_header(object: &Object<'_>) -> bool {

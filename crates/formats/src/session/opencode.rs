@@ -2,27 +2,38 @@
 //!
 //! opencode keeps a row for each id and leaves alone what it has, so every id in the document is new.
 
-use super::Loader;
+use super::{Identity, Loader, Scout, Scouted};
 use crate::framing::Framing;
 use crate::json::{Object, array_text};
 
+/// Rows and files of opencode bear the ids that they are kept under: none is written as it is.
+pub(super) struct Rows;
+
+impl Scout for Rows {
+    fn look(&mut self, _: &[u8]) {}
+
+    fn looked(&mut self) -> Scouted {
+        Scouted { loads: false, begins: false }
+    }
+
+    fn loader<'s>(&'s self, _: &'s Identity) -> Box<dyn Loader + 's> {
+        Box::new(Document::default())
+    }
+}
+
 #[derive(Default)]
-pub(super) struct Document {
+struct Document {
     session: Option<String>,
     messages: Vec<String>,
 }
 
 impl Loader for Document {
-    /// Rows and files of opencode bear the ids that they are kept under.
-    fn loads(&self, _: &[u8]) -> bool {
-        false
+    fn native(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        self.made(bytes, out);
     }
 
-    fn native(&mut self, bytes: &[u8]) {
-        self.made(bytes);
-    }
-
-    fn made(&mut self, bytes: &[u8]) {
+    /// A document is written when all of it is there.
+    fn made(&mut self, bytes: &[u8], _: &mut Vec<u8>) {
         let Ok(found) = Framing::JsonLines.items(bytes) else { return };
         for item in &found.items {
             let Some(object) = Object::parse(item.json()) else { continue };
@@ -38,9 +49,9 @@ impl Loader for Document {
         true
     }
 
-    fn finish(self: Box<Self>) -> Vec<u8> {
+    fn finish(self: Box<Self>, out: &mut Vec<u8>) {
         let messages = array_text(self.messages.iter().map(String::as_str));
         let info = self.session.as_deref().unwrap_or("{}");
-        format!("{{\"info\":{info},\"messages\":{messages}}}\n").into_bytes()
+        out.extend(format!("{{\"info\":{info},\"messages\":{messages}}}\n").into_bytes());
     }
 }

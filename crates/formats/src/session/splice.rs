@@ -47,6 +47,12 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Looks at each record that is an object.
+pub(super) fn each_object(bytes: &[u8], mut visit: impl FnMut(&Object<'_>)) {
+    let Ok(found) = Framing::JsonLines.items(bytes) else { return };
+    found.items.iter().filter_map(|item| Object::parse(item.json())).for_each(|object| visit(&object));
+}
+
 /// Copies lines, with each item as `change` gives it back; what is no item stays. `None` leaves the item out.
 pub(super) fn each_item(bytes: &[u8], out: &mut Vec<u8>, mut change: impl FnMut(&str) -> Option<String>) {
     let Ok(found) = Framing::JsonLines.items(bytes) else { return };

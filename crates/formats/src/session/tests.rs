@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::by_id;
 
@@ -12,23 +14,68 @@ fn identity() -> Identity {
     Identity { session: NEW.into(), cwd: "/here".into(), moved_from: Some("/there".into()), at }
 }
 
-fn composed(target: &str, stretches: &[(&str, &str)], is_cut: bool) -> Session {
-    let stretches: Vec<Stretch<'_>> = stretches
-        .iter()
-        .map(|(format, text)| Stretch { format: by_id(format).unwrap(), bytes: text.as_bytes() })
-        .collect();
-    let memory = Memory { stretches: &stretches, is_cut, head: b"" };
-    let session = compose(by_id(target).unwrap(), &memory, &identity()).unwrap().unwrap();
-    let found = said(&by_id(target).unwrap().decode(&session.bytes).unwrap());
-    assert_eq!(missing(&session.said, &found), None, "{}", text(&session));
-    session
+/// A session with its bytes, which were read back.
+struct Made {
+    bytes: Vec<u8>,
+    session: Session,
 }
 
-fn text(session: &Session) -> String {
+impl std::ops::Deref for Made {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+fn composed(target: &str, stretches: &[(&str, &str)], is_cut: bool) -> Made {
+    let whole = composed_as(target, stretches, is_cut, &identity(), usize::MAX);
+    // However the deltas are cut at the ends of their lines, the session is the same.
+    let by_line = composed_as(target, stretches, is_cut, &identity(), 1);
+    assert_eq!(by_line.bytes, whole.bytes);
+    assert_eq!((&by_line.said, by_line.interrupted), (&whole.said, whole.interrupted));
+    whole
+}
+
+fn composed_as(target: &str, stretches: &[(&str, &str)], is_cut: bool, identity: &Identity, lines: usize) -> Made {
+    let target = by_id(target).unwrap();
+    let deltas = |text: &str| -> Vec<String> {
+        let found: Vec<&str> = text.split_inclusive('\n').collect();
+        found.chunks(lines.min(text.len().max(1))).map(|lines| lines.concat()).collect()
+    };
+    let mut look = Look::new(target, Extent { stretches: stretches.len(), is_cut, head: Vec::new() }).unwrap();
+    for (format, text) in stretches {
+        look.stretch(by_id(format).unwrap());
+        deltas(text).iter().for_each(|delta| look.push(delta.as_bytes()).unwrap());
+    }
+    let looked = look.finish();
+    let (mut composition, mut bytes) = (looked.compose(identity), Vec::new());
+    for (_, text) in stretches {
+        let mut passage = composition.stretch(&mut bytes).unwrap();
+        deltas(text).iter().for_each(|delta| passage.push(delta.as_bytes(), &mut bytes).unwrap());
+        passage.finish(&mut bytes);
+    }
+    assert!(composition.stretch(&mut bytes).is_none());
+    let session = composition.finish(&mut bytes);
+    assert_eq!(missing(target, &bytes, &session.said), None, "{}", String::from_utf8_lossy(&bytes));
+    Made { bytes, session }
+}
+
+/// What is wanted and not said in the bytes.
+fn missing(target: &'static dyn Format, bytes: &[u8], wanted: &[Said]) -> Option<Said> {
+    let mut back = ReadBack::new(target);
+    back.push(bytes).unwrap();
+    let written = back.finish().unwrap();
+    let mut comparison = written.compare(wanted);
+    comparison.push(bytes).unwrap();
+    comparison.finish().unwrap().cloned()
+}
+
+fn text(session: &Made) -> String {
     String::from_utf8(session.bytes.clone()).unwrap()
 }
 
-fn lines(session: &Session) -> Vec<Value> {
+fn lines(session: &Made) -> Vec<Value> {
     text(session).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -165,7 +212,7 @@ fn a_later_compaction_stands_for_what_came_before() {
     let later = format!("{boundary}{summary}");
     let stretches = [("codex-v1", &*away), ("claude-code-v1", &*later)];
     let session = composed("claude-code-v1", &stretches, false);
-    assert_eq!(session.said, [Said::Text("so far".into())]);
+    assert_eq!(session.said.iter().map(Said::begins).collect::<Vec<_>>(), ["text so far"]);
 }
 
 /// Lines of a chat of Gemini CLI.
@@ -205,12 +252,7 @@ fn a_document_for_opencode_has_new_ids_in_the_order_of_what_was_said() {
     let said = [claude("u", "", "user", "first"), claude("uu", "u", "assistant", "second")].concat();
     let document = |session: &str| {
         let identity = Identity { session: session.into(), ..identity() };
-        let stretches = [Stretch { format: by_id("claude-code-v1").unwrap(), bytes: said.as_bytes() }];
-        let memory = Memory { stretches: &stretches, is_cut: false, head: b"" };
-        let target = by_id("opencode-v1").unwrap();
-        let made = compose(target, &memory, &identity).unwrap().unwrap();
-        let found = super::said(&target.decode(&super::lines(target, &made.bytes)).unwrap());
-        assert_eq!(missing(&made.said, &found), None);
+        let made = composed_as("opencode-v1", &[("claude-code-v1", &said)], false, &identity, 1);
         serde_json::from_slice::<Value>(&made.bytes).unwrap()
     };
     let (one, two) = (document("ses_1"), document("ses_2"));
@@ -222,4 +264,15 @@ fn a_document_for_opencode_has_new_ids_in_the_order_of_what_was_said() {
     assert!(ids(&one).is_sorted() && ids(&one).len() == 2);
     assert!(ids(&one).iter().all(|id| !ids(&two).contains(id)), "ids of two sessions differ");
     assert_eq!(one["messages"][1]["info"]["parentID"], ids(&one)[0]);
+}
+
+#[test]
+fn what_is_not_said_in_its_place_is_missed() {
+    let original = claude("u", "", "user", "why?") + &claude("aa", "u", "assistant", "so");
+    let target = by_id("claude-code-v1").unwrap();
+    let session = composed(target.id(), &[(target.id(), &original)], false);
+    let missed = missing(target, text(&session).replace("\"so\"", "\"no\"").as_bytes(), &session.said);
+    assert_eq!(missed.as_ref().map(Said::begins), Some("text so"));
+    let swapped: Vec<Said> = session.said.iter().rev().cloned().collect();
+    assert_eq!(missing(target, &session.bytes, &swapped).as_ref().map(Said::begins), Some("text why?"));
 }

@@ -2,15 +2,14 @@
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::conversation::{Block, Conversation, Entry, Role};
-use enjamb_core::frame::{Json, SourcePart, SourceRead};
-use enjamb_core::{CommitId, Timestamp, limits};
-use enjamb_formats::session::{self, Identity, Memory, Session, Stretch};
+use enjamb_core::{CommitId, limits};
+use enjamb_formats::session::{Extent, Identity, Look, Looked, Session};
 use enjamb_formats::{FidelityLedger, Format, Tier};
 use enjamb_ledger::{Ledger, Part};
 
-use super::{LeftBehind, Resume, ResumeError, Resumed, last_cwd};
-use crate::import::{path_text, stream_of};
-use crate::{Actor, Materialize, Result, ServiceError, Store, commits};
+use super::{LeftBehind, Resume, ResumeError};
+use crate::materialize::{known_format, runs};
+use crate::{Materialize, Result, ServiceError, Store, commits};
 
 /// Bytes of a chain in unknown formats that are told as they are, from the end.
 const RAW_BYTES_MAX: usize = 256 << 10;
@@ -19,14 +18,25 @@ const PLAIN: &str = "anthropic-messages-v1";
 
 /// What travels.
 pub(super) struct Gathered {
-    tip: CommitId,
-    stretches: Vec<(String, Vec<u8>)>,
+    pub tip: CommitId,
+    parts: Vec<Part>,
+    /// What is told instead of the deltas, where one of their formats is not known.
+    told: Option<Vec<u8>>,
     is_cut: bool,
     head: Vec<u8>,
     pub left: LeftBehind,
     pub commits: u64,
     pub tokens: u64,
 }
+
+/// Where the bytes of a stretch are.
+enum Deltas<'g> {
+    Stored(&'g [Part]),
+    Told(&'g [u8]),
+}
+
+/// Where the bytes of a session go.
+pub(super) type Out<'o> = dyn FnMut(&[u8]) -> Result<()> + 'o;
 
 impl Store {
     pub(super) fn gather(&self, request: &Resume, target: &str) -> Result<Gathered> {
@@ -45,18 +55,96 @@ impl Store {
         let left = left_behind(&whole, &parts);
         let is_cut = parts.iter().map(|part| part.link.id).ne(whole.iter().map(|part| part.link.id));
         let head = match whole.first().filter(|first| is_cut && *first.format == *target) {
-            Some(first) => self.joined(std::slice::from_ref(first))?,
+            Some(first) => self.delta(first)?,
             None => Vec::new(),
         };
         Ok(Gathered {
             tip: request.tip,
             commits: parts.len() as u64,
             tokens: parts.iter().map(|part| part.tokens).sum(),
-            stretches: self.stretches(&parts)?,
+            told: self.told(&parts)?,
+            parts,
             is_cut,
             head,
             left,
         })
+    }
+
+    fn delta(&self, part: &Part) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.each_delta(std::slice::from_ref(part), |_, delta| {
+            bytes.extend_from_slice(delta);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// The stored bytes in a message, if a format is not known: a model may make something of them.
+    fn told(&self, parts: &[Part]) -> Result<Option<Vec<u8>>> {
+        if parts.iter().all(|part| enjamb_formats::by_id(&part.format).is_some()) {
+            return Ok(None);
+        }
+        let (mut total, mut tail) = (0, Vec::new());
+        self.ledger.read_parts(parts, &mut |_, bytes| {
+            total += bytes.len();
+            tail.extend_from_slice(bytes);
+            tail.drain(..tail.len().saturating_sub(RAW_BYTES_MAX));
+            Ok(())
+        })?;
+        let formats: Vec<&str> = runs(parts).map(|run| &*run[0].format).collect();
+        let text = format!(
+            "What an earlier session recorded, as it was stored ({}, {} of {total} bytes):\n\n{}",
+            formats.join(", "),
+            tail.len(),
+            String::from_utf8_lossy(&tail)
+        );
+        let said = Conversation { entries: vec![Entry::new(Role::User, vec![Block::Text(text)])] };
+        Ok(Some(plain()?.encode(&said).bytes))
+    }
+
+    /// The first pass: how everything that travels stands. `None` where no runtime loads the format.
+    pub(super) fn look(&self, gathered: &Gathered, target: &'static dyn Format) -> Result<Option<Looked>> {
+        let stretches = gathered.stretches()?;
+        let extent = Extent { stretches: stretches.len(), is_cut: gathered.is_cut, head: gathered.head.clone() };
+        let Some(mut look) = Look::new(target, extent) else { return Ok(None) };
+        for (format, deltas) in &stretches {
+            look.stretch(*format);
+            self.each(deltas, |delta| Ok(look.push(delta)?))?;
+        }
+        Ok(Some(look.finish()))
+    }
+
+    /// The second pass: the session, piece by piece.
+    pub(super) fn compose_session(
+        &self,
+        gathered: &Gathered,
+        looked: &Looked,
+        identity: &Identity,
+        out: &mut Out<'_>,
+    ) -> Result<Session> {
+        let (mut composition, mut bytes) = (looked.compose(identity), Vec::new());
+        for (_, deltas) in &gathered.stretches()? {
+            let Some(mut passage) = composition.stretch(&mut bytes) else { break };
+            self.each(deltas, |delta| {
+                passage.push(delta, &mut bytes)?;
+                flush(&mut bytes, out)
+            })?;
+            passage.finish(&mut bytes);
+            flush(&mut bytes, out)?;
+        }
+        let session = composition.finish(&mut bytes);
+        flush(&mut bytes, out)?;
+        if session.said.is_empty() {
+            return Err(ResumeError::Empty { tip: gathered.tip }.into());
+        }
+        Ok(session)
+    }
+
+    fn each(&self, deltas: &Deltas<'_>, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match deltas {
+            Deltas::Stored(parts) => self.each_delta(parts, |_, delta| visit(delta)),
+            Deltas::Told(bytes) => visit(bytes),
+        }
     }
 
     /// The deltas as the runtime wrote them, with its own compactions in their places. A snapshot, or a compaction that
@@ -84,113 +172,31 @@ impl Store {
         let attributes = attributes.and_then(|json| serde_json::from_str::<serde_json::Value>(json.get()).ok());
         Ok(attributes.is_some_and(|attributes| attributes["source"].is_object()))
     }
-
-    /// Deltas of one format that follow each other, joined.
-    fn stretches(&self, parts: &[Part]) -> Result<Vec<(String, Vec<u8>)>> {
-        let same = parts.chunk_by(|one, next| one.format == next.format);
-        same.map(|parts| Ok((parts[0].format.to_string(), self.joined(parts)?))).collect()
-    }
-
-    fn joined(&self, parts: &[Part]) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let mut take = |part: &[u8]| {
-            bytes.extend_from_slice(part);
-            Ok(())
-        };
-        match enjamb_formats::by_id(&parts[0].format) {
-            Some(format) => drop(self.join(format, parts, &mut take)?),
-            None => self.ledger.read_parts(parts, &mut |_, part| take(part))?,
-        }
-        Ok(bytes)
-    }
-
-    /// Lets the store know whose the file is and what it holds: what is added to it follows from the tip.
-    pub(super) fn tell_planted(&self, resumed: &Resumed, bytes: Vec<u8>, by: &Actor) -> Result<()> {
-        let path = path_text(&resumed.path);
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let artifact = self.artifact_of(bytes)?;
-        let part = SourcePart {
-            commit_id: resumed.tip.to_string(),
-            artifact_id: artifact.id.to_hex(),
-            bytes: resumed.bytes,
-            extra: Default::default(),
-        };
-        let modified = std::fs::metadata(&resumed.path).and_then(|meta| meta.modified()).ok();
-        let modified = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let read = SourceRead {
-            path: path.clone(),
-            runtime: resumed.runtime.as_str().to_owned(),
-            format: resumed.runtime.format().to_owned(),
-            machine: None,
-            agent_session_id: Some(resumed.session.clone()),
-            from: 0,
-            to: resumed.bytes,
-            lines,
-            parts: vec![part],
-            tail_artifact_id: None,
-            size: resumed.bytes,
-            modified_us: modified.map(|since| Timestamp::from_micros(since.as_micros() as i64).as_micros()),
-            records: Json::from(serde_json::json!({})),
-            problems: 0,
-            // They were counted where what was resumed was read.
-            secrets: None,
-            actor_id: by.actor_id.clone(),
-            origin: by.origin.clone(),
-        };
-        self.append_bodies(&stream_of(&path), &[read.into()], vec![artifact]).map(drop)
-    }
 }
 
 impl Gathered {
-    pub(super) fn cwd(&self) -> Option<String> {
-        let told = self.stretches.iter().rev().find_map(|(format, bytes)| {
-            let conversation = enjamb_formats::by_id(format)?.decode(bytes).ok()?;
-            last_cwd(&conversation)
-        });
-        told.filter(|dir| dir.starts_with('/'))
-    }
-
     /// How faithful the session is: formats that are not known are told as they are.
     pub(super) fn tier(&self, ledger: &FidelityLedger) -> Tier {
-        if self.is_known() { ledger.tier() } else { Tier::Raw }
+        if self.told.is_some() { Tier::Raw } else { ledger.tier() }
     }
 
-    fn is_known(&self) -> bool {
-        self.stretches.iter().all(|(format, _)| enjamb_formats::by_id(format).is_some())
-    }
-
-    pub(super) fn compose(&self, target: &'static dyn Format, identity: &Identity) -> Result<Session> {
-        let told;
-        let mut stretches = Vec::with_capacity(self.stretches.len());
-        if self.is_known() {
-            for (format, bytes) in &self.stretches {
-                let format = enjamb_formats::by_id(format);
-                stretches.extend(format.map(|format| Stretch { format, bytes: bytes.as_slice() }));
-            }
-        } else {
-            let plain = enjamb_formats::by_id(PLAIN).ok_or_else(|| ServiceError::UnknownFormat(PLAIN.into()))?;
-            told = plain.encode(&self.as_they_are()).bytes;
-            stretches.push(Stretch { format: plain, bytes: &told });
+    /// Deltas of one format that follow each other.
+    fn stretches(&self) -> Result<Vec<(&'static dyn Format, Deltas<'_>)>> {
+        match &self.told {
+            Some(told) => Ok(vec![(plain()?, Deltas::Told(told))]),
+            None => runs(&self.parts).map(|run| Ok((known_format(run)?, Deltas::Stored(run)))).collect(),
         }
-        let memory = Memory { stretches: &stretches, is_cut: self.is_cut, head: &self.head };
-        let composed = session::compose(target, &memory, identity)?;
-        composed.filter(|session| !session.said.is_empty()).ok_or_else(|| ResumeError::Empty { tip: self.tip }.into())
     }
+}
 
-    /// The stored bytes in a message: a model may make something of them.
-    fn as_they_are(&self) -> Conversation {
-        let formats: Vec<&str> = self.stretches.iter().map(|(format, _)| format.as_str()).collect();
-        let whole: Vec<u8> = self.stretches.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-        let from = whole.len().saturating_sub(RAW_BYTES_MAX);
-        let text = format!(
-            "What an earlier session recorded, as it was stored ({}, {} of {} bytes):\n\n{}",
-            formats.join(", "),
-            whole.len() - from,
-            whole.len(),
-            String::from_utf8_lossy(&whole[from..])
-        );
-        Conversation { entries: vec![Entry::new(Role::User, vec![Block::Text(text)])] }
-    }
+fn plain() -> Result<&'static dyn Format> {
+    enjamb_formats::by_id(PLAIN).ok_or_else(|| ServiceError::UnknownFormat(PLAIN.into()))
+}
+
+fn flush(bytes: &mut Vec<u8>, out: &mut Out<'_>) -> Result<()> {
+    out(bytes)?;
+    bytes.clear();
+    Ok(())
 }
 
 /// How many parts at the end fit into a budget.

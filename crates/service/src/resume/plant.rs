@@ -1,19 +1,25 @@
 //! One file written where none was: whole and checked, or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{Result, ServiceError};
 
-/// Writes a new file, lets it be checked as it reads back, and gives it its name. What has the name already is left alone.
-pub(super) fn write(path: &Path, bytes: &[u8], check: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+const PIECE_BYTES: usize = 1 << 18;
+
+/// Has a new file filled and checked as it reads back, and gives it its name. What has the name already is left alone.
+pub(super) fn write<T>(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<T>,
+    check: impl FnOnce(&mut dyn Read, &T) -> Result<()>,
+) -> Result<T> {
     if path.symlink_metadata().is_ok() {
         return Err(failed(path, io::ErrorKind::AlreadyExists.into()));
     }
     let dir = path.parent().unwrap_or(Path::new("."));
     let made = make_dir(dir).map_err(|source| failed(dir, source))?;
-    let written = write_in(dir, path, bytes, check);
+    let written = write_in(dir, path, fill, check);
     if written.is_err() {
         // Only those that are empty go: nobody else's file is in them.
         made.iter().take_while(|dir| fs::remove_dir(dir).is_ok()).count();
@@ -21,16 +27,33 @@ pub(super) fn write(path: &Path, bytes: &[u8], check: impl FnOnce(&[u8]) -> Resu
     written
 }
 
-fn write_in(dir: &Path, path: &Path, bytes: &[u8], check: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
+fn write_in<T>(
+    dir: &Path,
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<T>,
+    check: impl FnOnce(&mut dyn Read, &T) -> Result<()>,
+) -> Result<T> {
     let mut file =
         tempfile::Builder::new().prefix(".enjamb-").tempfile_in(dir).map_err(|source| failed(dir, source))?;
-    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(|source| failed(path, source))?;
-    let read = fs::read(file.path()).map_err(|source| failed(path, source))?;
-    check(&read)?;
+    let filled = fill(file.as_file_mut())?;
+    file.as_file().sync_all().map_err(|source| failed(path, source))?;
+    let mut read = File::open(file.path()).map_err(|source| failed(path, source))?;
+    check(&mut read, &filled)?;
     file.persist_noclobber(path).map_err(|error| failed(path, error.error))?;
     // The name is durable once its directory is; some file systems have no such sync.
     let _ = File::open(dir).and_then(|dir| dir.sync_all());
-    Ok(())
+    Ok(filled)
+}
+
+/// Calls back with the bytes of a file, piece by piece.
+pub(super) fn each_piece(path: &Path, file: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece).map_err(|source| failed(path, source))? {
+            0 => return Ok(()),
+            read => visit(&piece[..read])?,
+        }
+    }
 }
 
 /// Makes a directory, and says which were missing, the innermost first.
@@ -43,7 +66,7 @@ fn make_dir(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(missing)
 }
 
-fn failed(path: &Path, source: io::Error) -> ServiceError {
+pub(super) fn failed(path: &Path, source: io::Error) -> ServiceError {
     ServiceError::File { path: path.to_owned(), source }
 }
 
@@ -51,28 +74,39 @@ fn failed(path: &Path, source: io::Error) -> ServiceError {
 mod tests {
     use super::*;
 
+    fn filled(bytes: &'static [u8]) -> impl FnOnce(&mut dyn Write) -> Result<()> {
+        move |file| file.write_all(bytes).map_err(|source| failed(Path::new("it"), source))
+    }
+
     #[test]
     fn what_is_there_is_never_touched() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/b/session.jsonl");
-        let check = |read: &[u8]| {
-            assert_eq!(read, b"one\n");
+        let check = |file: &mut dyn Read, (): &()| {
+            let mut read = String::new();
+            file.read_to_string(&mut read).unwrap();
+            assert_eq!(read, "one\n");
             Ok(())
         };
-        write(&path, b"one\n", check).unwrap();
-        let again = write(&path, b"two\n", |_| Ok(())).unwrap_err();
+        write(&path, filled(b"one\n"), check).unwrap();
+        let again = write(&path, filled(b"two\n"), |_, ()| Ok(())).unwrap_err();
         assert_eq!(again.kind(), enjamb_core::ErrorKind::Conflict);
         assert_eq!(fs::read(&path).unwrap(), b"one\n");
     }
 
     #[test]
-    fn what_fails_its_check_leaves_nothing() {
+    fn what_fails_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let refuse = |_: &[u8]| Err(ServiceError::NoStreamNamed);
-        write(&home.path().join("a/b/session.jsonl"), b"one\n", refuse).unwrap_err();
+        let refuse = |_: &mut dyn Read, (): &()| Err(ServiceError::NoStreamNamed);
+        write(&home.path().join("a/b/session.jsonl"), filled(b"one\n"), refuse).unwrap_err();
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
         fs::create_dir(home.path().join("a")).unwrap();
-        write(&home.path().join("a/b/session.jsonl"), b"one\n", refuse).unwrap_err();
+        write(&home.path().join("a/b/session.jsonl"), filled(b"one\n"), refuse).unwrap_err();
+        let half = |file: &mut dyn Write| {
+            file.write_all(b"half").unwrap();
+            Err(ServiceError::NoStreamNamed)
+        };
+        write(&home.path().join("a/b/session.jsonl"), half, |_, ()| Ok(())).unwrap_err();
         assert_eq!(fs::read_dir(home.path().join("a")).unwrap().count(), 0);
     }
 }

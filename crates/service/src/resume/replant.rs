@@ -1,8 +1,10 @@
 //! Putting a session back where its runtime had it: for what was deleted, and never over what is there.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use enjamb_core::{Digest, Hasher};
 
 use super::{ResumeError, RuntimeHomes, place, plant};
 use crate::{Result, Runtime, ServiceError, SourceState, Store};
@@ -72,17 +74,35 @@ impl Store {
 
     fn put_back(&self, source: &SourceState, dry_run: bool) -> Result<ReplantedFile> {
         let path = PathBuf::from(&source.path);
-        let mut stored = Vec::new();
+        let mut stored = Hasher::new();
+        let mut there = There::at(&path)?;
         let bytes = self.export(source, &mut |part| {
-            stored.extend_from_slice(part);
-            Ok(())
+            stored.update(part);
+            there.compare(part)
         })?;
-        let state = found(&path, &stored)?;
+        let state = there.state();
         if state == FileState::Missing && !dry_run {
-            let differs = || ResumeError::NotReadBack { path: path.clone(), detail: "the bytes differ".into() };
-            plant::write(&path, &stored, |read| if read == stored { Ok(()) } else { Err(differs().into()) })?;
+            let stored = stored.finish();
+            plant::write(&path, |file| self.copy_out(source, file), |file, ()| same(&path, file, stored))?;
         }
         Ok(ReplantedFile { path, bytes, state })
+    }
+
+    fn copy_out(&self, source: &SourceState, file: &mut dyn Write) -> Result<()> {
+        self.export(source, &mut |part| file.write_all(part)).map(drop)
+    }
+}
+
+/// What was written reads back as what was stored.
+fn same(path: &Path, file: &mut dyn Read, stored: Digest) -> Result<()> {
+    let mut found = Hasher::new();
+    plant::each_piece(path, file, |piece| {
+        found.update(piece);
+        Ok(())
+    })?;
+    match found.finish() == stored {
+        true => Ok(()),
+        false => Err(ResumeError::NotReadBack { path: path.to_owned(), detail: "the bytes differ".into() }.into()),
     }
 }
 
@@ -100,11 +120,38 @@ fn replantable(source: &SourceState, homes: &RuntimeHomes) -> Result<(String, Ru
     }
 }
 
-fn found(path: &Path, stored: &[u8]) -> Result<FileState> {
-    match fs::read(path) {
-        Ok(bytes) if bytes.starts_with(stored) => Ok(FileState::There),
-        Ok(_) => Ok(FileState::Differs),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileState::Missing),
-        Err(source) => Err(ServiceError::File { path: path.to_owned(), source }),
+/// What lies where a file belongs, compared with what is stored of it as that comes.
+struct There {
+    file: Option<File>,
+    is_same: bool,
+    found: Vec<u8>,
+}
+
+impl There {
+    fn at(path: &Path) -> Result<Self> {
+        match File::open(path) {
+            Ok(file) => Ok(Self { file: Some(file), is_same: true, found: Vec::new() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { file: None, is_same: false, found: Vec::new() })
+            }
+            Err(source) => Err(ServiceError::File { path: path.to_owned(), source }),
+        }
+    }
+
+    fn compare(&mut self, stored: &[u8]) -> io::Result<()> {
+        if let Some(file) = self.file.as_mut().filter(|_| self.is_same) {
+            self.found.clear();
+            file.take(stored.len() as u64).read_to_end(&mut self.found)?;
+            self.is_same = self.found == stored;
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> FileState {
+        match (&self.file, self.is_same) {
+            (None, _) => FileState::Missing,
+            (Some(_), true) => FileState::There,
+            (Some(_), false) => FileState::Differs,
+        }
     }
 }
