@@ -5,6 +5,7 @@ mod failure;
 mod text;
 mod ui;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches};
@@ -14,20 +15,23 @@ use ui::Ui;
 
 /// What was typed. The description of all commands is never given back: taking it apart takes longer than parsing.
 fn parsed() -> Result<Cli, clap::Error> {
-    let all: &'static mut Command = Box::leak(Box::new(Cli::command()));
-    if let Some(cli) = parsed_alone(all) {
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some(cli) = words.iter().skip(1).find_map(|word| commands::often(word)).and_then(|one| alone(one, &words)) {
         return Ok(cli);
     }
-    let mut matches = all.try_get_matches_from_mut(std::env::args_os())?;
+    let all: &'static mut Command = Box::leak(Box::new(Cli::command()));
+    let named = words.iter().skip(1).find_map(|word| all.find_subcommand(word));
+    if let Some(cli) = named.and_then(|one| alone(one.clone(), &words)) {
+        return Ok(cli);
+    }
+    let mut matches = all.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(all))
 }
 
-/// What was typed, if it is right for the command that the first such word names. The flags that mean the same everywhere
-/// are copied into every command that is described: into one they are in no time.
-fn parsed_alone(all: &Command) -> Option<Cli> {
-    let words: Vec<_> = std::env::args_os().collect();
-    let named = words.iter().skip(1).find_map(|word| all.find_subcommand(word))?.clone();
-    let one = Global::augment_args(Command::new("enjamb").disable_help_subcommand(true)).subcommand(named);
+/// What was typed, if it is right for this command. The flags that mean the same everywhere are copied into every command
+/// that is described: into one they are in no time.
+fn alone(command: Command, words: &[OsString]) -> Option<Cli> {
+    let one = Global::augment_args(Command::new("enjamb").disable_help_subcommand(true)).subcommand(command);
     let one: &'static mut Command = Box::leak(Box::new(one));
     Cli::from_arg_matches_mut(&mut one.try_get_matches_from_mut(words).ok()?).ok()
 }

@@ -44,9 +44,11 @@ mod materialize;
 mod mcp;
 mod merge_base;
 mod note;
+mod often;
 mod pack;
 mod partner;
 mod pin;
+mod private;
 mod pull;
 mod push;
 mod put;
@@ -94,11 +96,14 @@ use clap::error::ErrorKind as ClapErrorKind;
 use clap::{Args, Parser, Subcommand};
 use enjamb_service::{
     Actor, Config, ConfigPlaces, DrainBounds, Env, MissedAt, ServiceError, Store, database_dir, is_database,
+    make_database_dir, objects_of,
 };
 
 use crate::failure::{Exit, Failure, Result};
 use crate::text::safe;
 use crate::ui::{Output, Ui};
+
+pub use often::often;
 
 /// Keeps what your agents knew: durable, resumable, forkable, auditable.
 #[derive(Parser)]
@@ -121,6 +126,10 @@ pub struct Global {
     /// $XDG_DATA_HOME/enjamb or ~/.local/share/enjamb]
     #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub store: Option<PathBuf>,
+    /// Where the segments of a store in a database live, or those of another one as well: s3://bucket/prefix, or a
+    /// directory. Said once, it is remembered [default, in a database: $ENJAMB_OBJECTS, objects.url]
+    #[arg(long, global = true, value_name = "URL", display_order = 900)]
+    pub objects: Option<String>,
     /// Print one JSON document, with a schema member
     #[arg(long, global = true, display_order = 901)]
     pub json: bool,
@@ -324,8 +333,24 @@ impl Context<'_> {
         };
         let named = store_dir(self.global.store.clone()).ok_or_else(homeless)?;
         match named.to_str().filter(|text| is_database(text)) {
-            None => Ok(named),
-            Some(address) => Ok(database_dir(&usual_store_dir().ok_or_else(homeless)?, address)?),
+            None => {
+                let is_said = self.global.objects.as_deref().map(|objects| objects_of(&named, objects)).transpose()?;
+                match is_said {
+                    Some(false) => Err(Failure::Usage {
+                        message: format!("there is no store at {} that could have objects elsewhere", named.display()),
+                        help: Some("enjamb init, and then the same again".into()),
+                    }),
+                    Some(true) | None => Ok(named),
+                }
+            }
+            Some(address) => {
+                let home = usual_store_dir().ok_or_else(homeless)?;
+                let objects = match &self.global.objects {
+                    Some(objects) => Some(objects.clone()),
+                    None => self.config()?.objects(),
+                };
+                Ok(make_database_dir(&home, address, objects.as_deref())?)
+            }
         }
     }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use enjamb_core::chain::CommitKind;
-use enjamb_core::conversation::{Block, Conversation, Raw, Role, Verbatim};
+use enjamb_core::conversation::{Raw, Verbatim};
 use enjamb_core::{CommitId, Digest};
 
+use super::told::Told;
 use super::window::Record;
 
 /// Which commit holds which record, so that one that goes back can be told.
@@ -26,22 +27,16 @@ pub(super) struct Branches {
 
 impl Branches {
     /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
-    pub(super) fn goes_back(&self, conversation: &Conversation) -> Option<CommitId> {
-        let first = conversation.entries.iter().find(|entry| entry.is_message())?;
-        if first.role != Role::User || first.synthetic {
-            return None;
-        }
-        let (owner, _) = *self.owners.get(&short(first.parent_id.as_deref()?))?;
+    pub(super) fn goes_back(&self, told: &Told) -> Option<CommitId> {
+        let (owner, _) = *self.owners.get(&short(told.follows.as_deref()?))?;
         (owner != self.last_owner && owner >= self.reset).then(|| self.commits[owner])
     }
 
     /// What follows when a record says that the last turns are taken back: whatever the first of them followed. Turns
     /// that were read long ago are not known here, and stay.
-    pub(super) fn rolled_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
-        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
-        let told: u64 = verbatims.filter_map(turns_taken_back).sum();
+    pub(super) fn rolled_back(&mut self, told: &Told) -> Option<Option<CommitId>> {
         let mut before = None;
-        for _ in 0..told {
+        for _ in 0..told.turns_taken_back {
             before = self.turns.pop().or(before);
         }
         before
@@ -49,10 +44,8 @@ impl Branches {
 
     /// What follows when a record says that a message is taken back with all after it: whatever the commit followed that
     /// begins with it. Where one holds more than that, the record itself tells what is left of it.
-    pub(super) fn rewound(&self, conversation: &Conversation) -> Option<Option<CommitId>> {
-        let verbatims = conversation.entries.iter().flat_map(|entry| &entry.blocks).filter_map(Block::as_verbatim);
-        let told = verbatims.rev().find_map(rewound_to)?;
-        let (owner, is_first) = *self.owners.get(&short(&told))?;
+    pub(super) fn rewound(&self, told: &Told) -> Option<Option<CommitId>> {
+        let (owner, is_first) = *self.owners.get(&short(told.rewound_to.as_deref()?))?;
         is_first.then(|| self.parents[owner])
     }
 
@@ -78,7 +71,7 @@ impl Branches {
 }
 
 /// How many turns a record of Codex takes back.
-fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
+pub(super) fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
     let Raw::Json(json) = &verbatim.content else { return None };
     let is_it = verbatim.kind == "event_msg/thread_rolled_back";
     let record: serde_json::Value = is_it.then(|| serde_json::from_str(json.get()).ok())??;
@@ -86,7 +79,7 @@ fn turns_taken_back(verbatim: &Verbatim) -> Option<u64> {
 }
 
 /// The message that a record of Gemini CLI takes back.
-fn rewound_to(verbatim: &Verbatim) -> Option<String> {
+pub(super) fn rewound_to(verbatim: &Verbatim) -> Option<String> {
     let Raw::Json(json) = &verbatim.content else { return None };
     let record: serde_json::Value = (verbatim.kind == "$rewindTo").then(|| serde_json::from_str(json.get()).ok())??;
     record["$rewindTo"].as_str().map(str::to_owned)

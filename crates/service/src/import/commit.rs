@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use enjamb_core::chain::CommitKind;
-use enjamb_core::conversation::{Conversation, Usage, attribute};
 use enjamb_core::frame::{CommitType, ContextCommitted, Json, Trigger};
-use enjamb_core::redact::mask;
 use enjamb_core::{ArtifactId, CommitId, Timestamp};
-use enjamb_formats::{TokenCounting, TokenMethod, Tokens};
+use enjamb_formats::TokenMethod;
 use enjamb_ledger::StoredCommit;
 use serde_json::json;
 
 use super::Started;
+use super::told::{LEARNED, Naming, PARENT_SESSION, Told};
 
 /// What all commits of a file share, as far as it is known so far.
 #[derive(Clone, Debug, Default)]
@@ -37,40 +36,27 @@ pub(super) struct Made {
 }
 
 /// The bytes of a commit, and what they are.
-pub(super) struct Delta<'c> {
+pub(super) struct Delta<'t> {
     pub artifact: ArtifactId,
     pub from: u64,
     pub bytes: u64,
     pub kind: CommitKind,
     pub trigger: &'static str,
     /// `None` where the bytes were not understood.
-    pub conversation: Option<&'c Conversation>,
+    pub told: Option<&'t Told>,
 }
 
-const FACTS: [&str; 4] = [attribute::CWD, attribute::GIT_BRANCH, attribute::REPOSITORY, attribute::VERSION];
-const PARENT_SESSION: &str = attribute::PARENT_SESSION;
-
 impl Origin {
-    /// Learns from entries what holds for them and for those that follow.
-    pub(super) fn learn(&mut self, conversation: &Conversation) {
-        for entry in &conversation.entries {
-            for name in FACTS {
-                if let Some(value) = entry.attribute(name) {
-                    // The URL of a repository may hold the key to it.
-                    self.facts.insert(name, mask(value).into_owned());
-                }
-            }
-            if let Some(model) = &entry.model {
-                self.facts.insert("model", model.clone());
-            }
-            self.learn_session(entry.attribute(attribute::SESSION_ID));
-            if let Some(parent) = entry.attribute(PARENT_SESSION) {
-                self.facts.insert(PARENT_SESSION, parent.to_owned());
+    /// Learns from a piece what holds for it and for those that follow.
+    pub(super) fn learn(&mut self, told: &Told) {
+        self.facts.extend(told.facts.iter().map(|(name, value)| (*name, value.clone())));
+        for Naming { own, parent } in &told.sessions {
+            self.learn_session(own.as_deref());
+            if let Some(parent) = parent {
+                self.facts.insert(PARENT_SESSION, parent.clone());
             }
         }
-        if let Some((_, last)) = conversation.time_span() {
-            self.at = Some(last);
-        }
+        self.at = told.last_at.or(self.at);
     }
 
     /// The first id is the file's own where its name gave none. Any other is that of the session which a subagent works
@@ -95,7 +81,7 @@ impl Origin {
         }
         let attributes = last.commit.attributes.as_ref().map(Json::get).unwrap_or_default();
         let Ok(attributes) = serde_json::from_str::<serde_json::Value>(attributes) else { return };
-        for name in FACTS.into_iter().chain(["model", PARENT_SESSION]) {
+        for name in LEARNED {
             if let Some(value) = attributes[name].as_str() {
                 self.facts.insert(name, value.to_owned());
             }
@@ -134,7 +120,7 @@ impl Origin {
             checkpoint: Trigger::from(trigger),
             ticket_id: started.and_then(|started| started.ticket.clone()),
             thread_id: None,
-            summary: delta.conversation.and_then(Conversation::first_prompt).and_then(|prompt| brief(&prompt)),
+            summary: delta.told.and_then(|told| told.summary.clone()),
             message_count: messages,
             token_count: tokens,
             token_method: Some(method.as_str().to_owned()),
@@ -151,56 +137,23 @@ impl Origin {
         for (name, fact) in &self.facts {
             value[*name] = fact.as_str().into();
         }
-        if let Some(usage) = delta.conversation.and_then(usage) {
+        if let Some(usage) = delta.told.and_then(|told| told.usage) {
             value["usage"] = json!({
                 "input": usage.input_tokens, "output": usage.output_tokens,
                 "cache_read": usage.cache_read_tokens, "cache_write": usage.cache_write_tokens,
             });
         }
-        if let Some(cost) = delta.conversation.and_then(cost) {
+        if let Some(cost) = delta.told.and_then(|told| told.cost) {
             value["cost"] = cost.into();
         }
         value.into()
     }
 }
 
-/// Messages and tokens. Import measures by bytes what no provider counted: a tokenizer reads a tenth as fast as a disk.
+/// Messages and tokens.
 fn counted(delta: &Delta<'_>) -> (u64, u64, TokenMethod) {
-    match delta.conversation {
-        Some(conversation) => {
-            let tokens = Tokens::of(conversation, TokenCounting::Cheap);
-            let copied = |entry: &&_| enjamb_core::conversation::Entry::attribute(entry, attribute::COPIED).is_none();
-            (conversation.messages().filter(copied).count() as u64, tokens.count, tokens.method)
-        }
+    match delta.told {
+        Some(told) => (told.messages, told.tokens.count, told.tokens.method),
         None => (0, (delta.bytes * 10).div_ceil(28), TokenMethod::Bytes),
     }
-}
-
-/// What the provider counted for all replies of a piece.
-fn usage(conversation: &Conversation) -> Option<Usage> {
-    conversation.entries.iter().filter_map(|entry| entry.usage).reduce(|a, b| Usage {
-        input_tokens: a.input_tokens.saturating_add(b.input_tokens),
-        output_tokens: a.output_tokens.saturating_add(b.output_tokens),
-        cache_read_tokens: a.cache_read_tokens.saturating_add(b.cache_read_tokens),
-        cache_write_tokens: a.cache_write_tokens.saturating_add(b.cache_write_tokens),
-        provisional: a.provisional || b.provisional,
-    })
-}
-
-/// What all replies of a piece cost, where their runtime says so.
-fn cost(conversation: &Conversation) -> Option<f64> {
-    let told = conversation.entries.iter().filter_map(|entry| entry.attribute(attribute::COST)?.parse::<f64>().ok());
-    told.reduce(|a, b| a + b).filter(|cost| cost.is_finite())
-}
-
-/// The first line of what was asked, if it is not too long. A secret in it is stored in the bytes alone.
-fn brief(prompt: &str) -> Option<String> {
-    const CHARS_MAX: usize = 100;
-    let prompt = mask(prompt);
-    let line = prompt.trim().lines().next()?;
-    let mut text: String = line.chars().take(CHARS_MAX).collect();
-    if line.chars().nth(CHARS_MAX).is_some() {
-        text.push('…');
-    }
-    Some(text).filter(|text| !text.is_empty())
 }

@@ -21,6 +21,7 @@ use super::group::Group;
 use super::growth::Known;
 use super::judge::{Content, Judged, JudgedPiece, judge};
 use super::source::{KnownPart, SourceState, failed, seek};
+use super::told::Told;
 use super::window::{self, Record, Window};
 use super::{ImportIssue, SourceFile};
 use crate::{Actor, PutOptions, Result, Store};
@@ -163,24 +164,24 @@ impl FileImport {
 
     /// Makes a commit of a piece; whether its bytes are new.
     fn piece(&mut self, piece: JudgedPiece, group: &mut Group<'_>) -> Result<bool> {
-        let JudgedPiece { kind, trigger, is_turn, conversation, records, content, .. } = piece;
-        let Some(conversation) = conversation else { return self.take(&content, None, kind, trigger, group) };
-        if let Some(parent) = self.branches.goes_back(&conversation) {
+        let JudgedPiece { kind, trigger, is_turn, told, records, content, .. } = piece;
+        let Some(told) = told else { return self.take(&content, None, kind, trigger, group) };
+        if let Some(parent) = self.branches.goes_back(&told) {
             self.tip = Some(parent);
         }
         if is_turn {
             self.branches.turns.push(self.tip);
         }
-        self.origin.learn(&conversation);
+        self.origin.learn(&told);
         let parent = self.tip;
-        let is_new = self.take(&content, Some(&conversation), kind, trigger, group)?;
+        let is_new = self.take(&content, Some(&told), kind, trigger, group)?;
         for record in &records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
         if let Some(tip) = self.tip {
             self.branches.learn(tip, parent, &records, kind);
         }
-        if let Some(before) = self.taken_back(&conversation) {
+        if let Some(before) = self.taken_back(&told) {
             self.tip = before;
         }
         Ok(is_new)
@@ -190,14 +191,14 @@ impl FileImport {
     pub(super) fn take(
         &mut self,
         content: &Content,
-        conversation: Option<&Conversation>,
+        told: Option<&Told>,
         kind: CommitKind,
         trigger: &'static str,
         group: &mut Group<'_>,
     ) -> Result<bool> {
         let &Content { artifact, bytes, ref secrets } = content;
         secrets.iter().for_each(|rule| self.secrets.add(rule));
-        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation };
+        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, told };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
         let is_new = group.commit(made, artifact)?;
@@ -247,7 +248,7 @@ impl FileImport {
         trigger: &'static str,
         group: &mut Group<'_>,
     ) -> Result<()> {
-        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, conversation: None };
+        let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, told: None };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         let id = made.id;
         group.commit(made, artifact)?;
@@ -341,13 +342,13 @@ impl FileImport {
             self.branches.turns.push(parent);
         }
         self.branches.learn(commit, parent, records, CommitKind::Delta);
-        self.tip = self.taken_back(conversation).unwrap_or(Some(commit));
+        self.tip = self.taken_back(&Told::of(conversation)).unwrap_or(Some(commit));
     }
 
     /// What follows, where something that was said is taken back.
-    fn taken_back(&mut self, conversation: &Conversation) -> Option<Option<CommitId>> {
-        let rewound = self.branches.rewound(conversation);
-        self.branches.rolled_back(conversation).or(rewound)
+    fn taken_back(&mut self, told: &Told) -> Option<Option<CommitId>> {
+        let rewound = self.branches.rewound(told);
+        self.branches.rolled_back(told).or(rewound)
     }
 }
 

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use enjamb_core::ArtifactId;
 use enjamb_core::chain::CommitKind;
-use enjamb_core::conversation::Conversation;
 use enjamb_core::redact::secrets;
 
 use super::cut::{Piece, pieces};
+use super::told::Told;
 use super::window::{self, Record, Understood};
 
 pub(super) struct Judged {
@@ -27,7 +27,7 @@ pub(super) struct JudgedPiece {
     pub trigger: &'static str,
     pub is_turn: bool,
     /// `None` where the bytes were not understood.
-    pub conversation: Option<Conversation>,
+    pub told: Option<Told>,
     pub records: Vec<Record>,
     pub content: Content,
 }
@@ -65,7 +65,7 @@ pub(super) fn judge(format: &str, bytes: Vec<u8>, at_end: bool) -> Judged {
         let Piece { range, kind, trigger, is_turn, conversation } = piece;
         let records = std::iter::from_fn(|| records.next_if(|record| record.at < range.end)).collect();
         let content = Content::of(&bytes[range.clone()]);
-        JudgedPiece { range, kind, trigger, is_turn, conversation: Some(conversation), records, content }
+        JudgedPiece { range, kind, trigger, is_turn, told: Some(Told::of(&conversation)), records, content }
     });
     let pieces = judged.collect();
     let lines = count_lines(&bytes[..end]);
@@ -79,7 +79,7 @@ fn opaque(bytes: Vec<u8>) -> Judged {
         kind: CommitKind::Delta,
         trigger: "explicit",
         is_turn: false,
-        conversation: None,
+        told: None,
         records: Vec::new(),
         content: Content::of(&bytes),
     };

@@ -21,6 +21,7 @@ mod places;
 mod segment;
 mod source;
 mod things;
+mod told;
 mod window;
 
 use std::collections::{BTreeMap, HashSet};

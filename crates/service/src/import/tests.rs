@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use enjamb_ledger::Ledger;
+use enjamb_testkit::home::Home;
 
 use super::*;
 use crate::Env;
@@ -80,8 +81,8 @@ fn commits(store: &Store, path: &Path) -> Vec<String> {
 #[test]
 fn a_file_that_changes_in_any_way_is_always_given_back() {
     for seed in 0..4 {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let (path, mut dice, mut bytes) = (home.path().join("s.jsonl"), Dice(seed), b"{\"sessionId\":1}\n".to_vec());
         for round in 0..20 {
             dice.change(&mut bytes);
@@ -100,15 +101,15 @@ fn a_file_that_changes_in_any_way_is_always_given_back() {
 
 #[test]
 fn an_import_that_is_broken_off_anywhere_goes_on_to_the_same_commits() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let path = home.path().join("s.jsonl");
     let mut dice = Dice(7);
     let bytes: Vec<u8> = (0..1_200).flat_map(|_| dice.line()).collect();
     fs::write(&path, [&b"{\"sessionId\":1}\n"[..], &bytes].concat()).unwrap();
-    let whole = Store::create(&home.path().join("a"), Env::system()).unwrap();
+    let whole = Store::create(&home.store_named("a"), Env::system()).unwrap();
     import(&whole, &path, SMALL);
     assert!(whole.status(0).unwrap().disk.segments > 0, "it is large enough for a segment");
-    let broken = Store::create(&home.path().join("b"), Env::system()).unwrap();
+    let broken = Store::create(&home.store_named("b"), Env::system()).unwrap();
     let mut times = 0;
     while !break_off(&broken, &path, 20 + times) {
         times += 1;
