@@ -143,6 +143,13 @@ impl ObjectWriter {
         Self(vec![b'{'])
     }
 
+    /// With room for so many bytes: a large object is not copied while it grows.
+    pub(crate) fn with_room(bytes: usize) -> Self {
+        let mut object = Vec::with_capacity(bytes);
+        object.push(b'{');
+        Self(object)
+    }
+
     /// An object with its `type`, which comes first.
     pub fn of(type_name: &str) -> Self {
         Self::new().member("type", type_name)

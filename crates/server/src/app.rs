@@ -53,7 +53,8 @@ pub enum Peer {
 pub struct App {
     pub spaces: Spaces,
     pub tokens: Tokens,
-    pub owner: Secret,
+    /// Of the owner's token.
+    pub owner: String,
     pub oidc: Option<Arc<Oidc>>,
     pub gate: Gate,
     pub limiter: Limiter,
@@ -68,11 +69,11 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(spaces: Spaces, tokens: Tokens, owner: Secret, gate: Gate, ending: watch::Receiver<bool>) -> Self {
+    pub fn new(spaces: Spaces, tokens: Tokens, owner: &Secret, gate: Gate, ending: watch::Receiver<bool>) -> Self {
         Self {
             spaces,
             tokens,
-            owner,
+            owner: owner.digest(),
             oidc: None,
             gate,
             limiter: Limiter::new(Bounds::default()),
@@ -116,7 +117,7 @@ impl App {
     }
 
     fn holder(&self, secret: &Secret) -> Caller {
-        if secret.is(&self.owner.digest()) {
+        if secret.is(&self.owner) {
             return Caller::owner(Via::Owner);
         }
         match self.tokens.caller(secret, now_ms()) {

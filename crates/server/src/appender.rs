@@ -79,13 +79,14 @@ fn store_all(store: &Store, waiting: &Receiver<Waiting>) {
 #[cfg(test)]
 mod tests {
     use enjamb_service::{Append, DraftLine, Env};
+    use enjamb_testkit::home::Home;
 
     use super::*;
 
     #[test]
     fn each_is_told_of_its_own() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::create(dir.path(), Env::system()).unwrap());
+        let home = Home::new();
+        let store = Arc::new(Store::create(&home.store(), Env::system()).unwrap());
         let appender = Appender::new(store.clone());
         let batch = |expected_seq| {
             let lines = vec![DraftLine { line: 1, json: br#"{"type":"said"}"#.to_vec() }];

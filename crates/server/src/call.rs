@@ -27,6 +27,8 @@ pub struct Call {
     pub agent: Option<Arc<Surroundings>>,
     /// What the server has counted so far.
     pub metrics: Arc<Metrics>,
+    /// The store as a request uses it that came with a key.
+    keyed: Option<Store>,
     body: Mutex<Option<Sent>>,
 }
 
@@ -76,7 +78,7 @@ pub struct CallHeaders {
 impl Call {
     pub fn new(space: Arc<Space>, caller: Caller, params: Map<String, Value>) -> Self {
         let (headers, metrics) = (CallHeaders::default(), Arc::default());
-        Self { space, caller, params, headers, agent: None, metrics, body: Mutex::new(None) }
+        Self { space, caller, params, headers, agent: None, metrics, keyed: None, body: Mutex::new(None) }
     }
 
     #[must_use]
@@ -84,8 +86,14 @@ impl Call {
         Self { body: Mutex::new(Some(body)), ..self }
     }
 
+    /// The store, by which what the operation appends bears the key of its request.
     pub fn store(&self) -> &Store {
-        &self.space.store
+        self.keyed.as_ref().unwrap_or(&self.space.store)
+    }
+
+    #[must_use]
+    pub fn keyed(self, store: Option<Store>) -> Self {
+        Self { keyed: store, ..self }
     }
 
     /// With what things are run, where they are.

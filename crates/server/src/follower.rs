@@ -64,9 +64,9 @@ enum End {
 type Step<T> = std::result::Result<T, End>;
 
 impl Follower {
-    /// Sends the head of an answer, and then events until one side has enough.
-    pub async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, head: Vec<u8>) {
-        let mut line = Line { stream, follower: self };
+    /// Sends the head of an answer, and then events until one side has enough. One of a crowd is told with the others.
+    pub async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin, head: Vec<u8>, is_crowded: bool) {
+        let mut line = Line { stream, follower: self, is_crowded };
         let greeting: &[u8] = if line.follower.follow.filter.seed { b"" } else { b"retry: 2000\n\n" };
         let begun = line.send(&[&head, greeting].concat()).await;
         let ended = match begun {
@@ -115,14 +115,15 @@ impl Follower {
 struct Line<S> {
     stream: S,
     follower: Follower,
+    is_crowded: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     async fn follow_on(&mut self) -> Step<()> {
         loop {
             while self.read_page().await? {}
-            let hub = self.follower.space.hub.clone();
-            let listening = tokio::task::spawn_blocking(move || hub.listen()).await;
+            let (hub, is_crowded) = (self.follower.space.hub.clone(), self.is_crowded);
+            let listening = tokio::task::spawn_blocking(move || hub.listen(is_crowded)).await;
             let Ok(Ok(mut live)) = listening else { return Err(End::Quiet) };
             // What came between the last page and the listening.
             if !self.read_page().await? {
@@ -149,6 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 biased;
                 () = tick(&mut check) => self.follower.check_allowed()?,
                 told = live.recv() => match told {
+                    Ok(batch) if batch.is_gap() => return self.follower.check_behind(),
                     Ok(batch) => {
                         let follow = &self.follower.follow;
                         let piece = batch.piece(&follow.filter, follow.next);

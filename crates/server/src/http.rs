@@ -1,7 +1,8 @@
 //! HTTP: from the table of routes to a router, and from a request to a call and back.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
@@ -9,7 +10,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, StatusCode, header};
-use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::Predicate;
+use tower_service::Service;
 
 use crate::app::{App, Peer};
 use crate::audit::Entry;
@@ -26,7 +27,7 @@ use crate::auth::Caller;
 use crate::body::{PIECES, Reading, Receiving, pass_on};
 use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent, Source};
 use crate::follower::{Allowed, Follower};
-use crate::keys::Claimed;
+use crate::keys::{Claimed, Fingerprint};
 use crate::limit::{Held, Slot};
 use crate::listen::Aside;
 use crate::otel::{Parent, Span};
@@ -45,8 +46,59 @@ const PASSED_OVER_BYTES_MAX: usize = 64 << 10;
 const PASSED_OVER_WITHIN: Duration = Duration::from_millis(250);
 const NOTHING_RUNS: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// The router of a server.
-pub fn router(app: &Arc<App>) -> Router {
+/// What every request comes to first.
+#[derive(Clone)]
+pub struct Front {
+    app: Arc<App>,
+    router: Router,
+    /// The same, for who takes answers that are compressed.
+    compressing: Router,
+}
+
+impl Front {
+    pub fn new(app: &Arc<App>) -> Self {
+        let router = router(app);
+        let compressing = router.clone().layer(CompressionLayer::new().compress_when(Compressible));
+        Self { app: app.clone(), router, compressing }
+    }
+
+    /// Looks at a request before it is routed, and sees to the headers of its answer.
+    pub async fn answer(self, request: Request) -> Response {
+        let is_page = request.uri().path() == "/docs";
+        let mut response = match check(&self.app, &request) {
+            Ok(()) => {
+                let is_plain = !request.headers().contains_key(header::ACCEPT_ENCODING);
+                let mut router = if is_plain { self.router } else { self.compressing };
+                let Ok(response) = router.call(request).await;
+                response
+            }
+            // Who is sent away is not told what they asked for.
+            Err(problem) => answer_problem(&problem, Some(request.uri().path()).filter(|_| problem.status != 403)),
+        };
+        for (name, value) in if is_page { &PAGE_HEADERS } else { &HEADERS } {
+            response.headers_mut().entry(name).or_insert(value.clone());
+        }
+        response
+    }
+}
+
+/// What every answer says, unless it says something else.
+static HEADERS: Headers = headers(NOTHING_RUNS);
+static PAGE_HEADERS: Headers = headers(docs::POLICY);
+
+type Headers = [(HeaderName, HeaderValue); 5];
+
+const fn headers(policy: &'static str) -> Headers {
+    [
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy)),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ]
+}
+
+fn router(app: &Arc<App>) -> Router {
     let mut by_path: Vec<(&'static str, MethodRouter)> = Vec::new();
     for route in ops::routes() {
         let route = Arc::new(Served { properties: route.properties(), route: Arc::new(route) });
@@ -61,7 +113,7 @@ pub fn router(app: &Arc<App>) -> Router {
     for (path, methods) in by_path {
         router = router.route(path, methods);
     }
-    let (gate, guests, mcp) = (app.clone(), app.clone(), mcp::http());
+    let (guests, mcp) = (app.clone(), mcp::http());
     let mcp = axum::routing::any(async move |request: Request| {
         let answered = mcp::answer(guests, mcp, request).await;
         answered.unwrap_or_else(|problem| answer_problem(&problem, Some("/mcp")))
@@ -70,8 +122,6 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/mcp", mcp)
         .fallback(async |request: Request| answer_problem(&no_route(), Some(request.uri().path())))
         .method_not_allowed_fallback(async |request: Request| answer_problem(&no_method(), Some(request.uri().path())))
-        .layer(CompressionLayer::new().compress_when(Compressible))
-        .layer(middleware::from_fn(move |request, next| guard(gate.clone(), request, next)))
 }
 
 /// Documents that are worth it. Events are to come at once, and stored bytes keep their length, ranges and digests.
@@ -111,31 +161,9 @@ fn no_method() -> Problem {
     Problem::new(405, "method-not-allowed", "that cannot be done here").help("/docs lists what can")
 }
 
-/// Looks at every request before it is routed, and sees to the headers of every answer.
-async fn guard(app: Arc<App>, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
-    let mut response = match check(&app, &request) {
-        Ok(()) => next.run(request).await,
-        // Who is sent away is not told what they asked for.
-        Err(problem) => answer_problem(&problem, Some(path.as_str()).filter(|_| problem.status != 403)),
-    };
-    let headers = response.headers_mut();
-    let policy = if path == "/docs" { docs::POLICY } else { NOTHING_RUNS };
-    for (name, value) in [
-        ("content-security-policy", policy),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        ("cross-origin-resource-policy", "same-origin"),
-        ("cache-control", "no-store"),
-    ] {
-        headers.entry(name).or_insert(HeaderValue::from_static(value));
-    }
-    response
-}
-
 fn check(app: &App, request: &Request) -> Result<()> {
     app.gate.check(request.headers())?;
-    if request.uri().to_string().len() > URL_BYTES_MAX {
+    if request.uri().path_and_query().is_some_and(|address| address.as_str().len() > URL_BYTES_MAX) {
         return Err(Problem::new(414, "url-too-long", format!("the address has more than {URL_BYTES_MAX} bytes")));
     }
     let bytes: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -181,12 +209,18 @@ async fn handle(app: Arc<App>, served: Arc<Served>, request: Request) -> Respons
     response
 }
 
-/// A name for a request, to find it in the logs by.
+/// A name for a request, to find it in the logs by: random where the server began, and then one after the other, scattered.
 fn request_id() -> String {
-    let mut bytes = [0; 8];
-    // Without random bytes requests merely share a name.
-    let _ = getrandom::fill(&mut bytes);
-    format!("req-{:016x}", u64::from_be_bytes(bytes))
+    static BEGAN: LazyLock<u64> = LazyLock::new(|| {
+        let mut bytes = [0; 8];
+        // Without random bytes servers merely share names of requests.
+        let _ = getrandom::fill(&mut bytes);
+        u64::from_be_bytes(bytes)
+    });
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = BEGAN.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+    // An odd factor: no two numbers come to the same.
+    format!("req-{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request_id: &str) -> Result<Response> {
@@ -204,7 +238,10 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     let slot = slot(app, &caller, route)?;
     let headers = call_headers(&parts.headers)?;
     let sent = take_body(app, route, body, &parts.headers, &mut params).await?;
-    let claim = match claim(app, route, &caller, &parts, &params, &headers)? {
+    let digest = digest(route, &parts, &params, &headers);
+    let key = headers.idempotency_key.clone().zip(digest);
+    let who = caller.token_id().unwrap_or_default();
+    let claim = match key.as_ref().map(|(key, digest)| app.keys.claim(who, key, *digest)).transpose()? {
         Some(Claimed::Before(reply)) => {
             let space = app.spaces.main().clone();
             return answer(app, space, &caller, reply, slot, false).await;
@@ -213,8 +250,13 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
         None => None,
     };
     let space = space_of(app, &caller).await?;
+    let keyed = key.filter(|_| route.carries_key()).map(|(key, digest)| {
+        let (half, _) = digest.as_bytes().split_first_chunk().expect("a digest is longer");
+        space.store.for_request(&enjamb_service::Request { caller: who, key: &key, digest: *half })
+    });
     let mut call = Call::new(space.clone(), caller.clone(), params);
     (call.headers, call.metrics) = (headers, app.metrics.clone());
+    let call = call.keyed(keyed.transpose()?);
     let call = match sent {
         Some(sent) => call.with_body(sent),
         None => call,
@@ -228,18 +270,11 @@ async fn respond(app: &Arc<App>, served: &Arc<Served>, request: Request, request
     answer(app, space, &caller, reply, slot, is_head).await
 }
 
-/// Claims the key that a write came with, unless the log itself keeps it, or the bytes sent are their own key.
-fn claim(
-    app: &App,
-    route: &Route,
-    caller: &Caller,
-    parts: &Parts,
-    params: &Map<String, Value>,
-    headers: &CallHeaders,
-) -> Result<Option<Claimed>> {
-    let Some(key) = headers.idempotency_key.as_deref() else { return Ok(None) };
+/// What a write under a key asks for, unless it keeps the key itself, or the bytes sent are their own key.
+fn digest(route: &Route, parts: &Parts, params: &Map<String, Value>, headers: &CallHeaders) -> Option<Fingerprint> {
+    headers.idempotency_key.as_ref()?;
     if !route.writes() || route.keeps_key() || route.takes == Takes::Bytes {
-        return Ok(None);
+        return None;
     }
     let mut hasher = blake3::Hasher::new();
     let params = Value::Object(params.clone()).to_string();
@@ -248,8 +283,7 @@ fn claim(
     for text in texts.into_iter().chain(conditions.map(|text| text.as_deref().unwrap_or_default())) {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     }
-    let who = caller.token_id().unwrap_or_default();
-    app.keys.claim(who, key, hasher.finalize()).map(Some)
+    Some(hasher.finalize())
 }
 
 async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
@@ -277,13 +311,13 @@ fn entry(caller: &Caller, route: &Route, parts: &Parts, request_id: &str) -> Opt
 
 /// Whether the request sends what is taken, and takes what is given.
 fn check_media(route: &Route, headers: &HeaderMap) -> Result<()> {
-    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?").to_ascii_lowercase());
-    if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    if text(header::CONTENT_ENCODING).is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Problem::new(415, "unsupported-encoding", "bodies are taken as they are, not compressed"));
     }
+    let bare = |media: &'_ str| -> usize { media.find(';').unwrap_or(media.len()) };
     let sent = text(header::CONTENT_TYPE);
-    let is =
-        |wanted: &str| sent.as_deref().is_some_and(|sent| sent.split(';').next().unwrap_or_default().trim() == wanted);
+    let is = |wanted: &str| sent.is_some_and(|sent| sent[..bare(sent)].trim().eq_ignore_ascii_case(wanted));
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || headers.get(header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() != b"0");
     let fits = match route.takes {
@@ -298,18 +332,16 @@ fn check_media(route: &Route, headers: &HeaderMap) -> Result<()> {
             Problem::new(415, "unsupported-media-type", format!("expected {expected}")).with("expected", expected)
         );
     }
-    let wanted = text(header::ACCEPT).unwrap_or_else(|| "*/*".into());
-    let given = match route.gives {
-        Gives::Json => "application/json",
-        Gives::Events => "text/event-stream",
+    let (given, kind) = match route.gives {
+        Gives::Json => ("application/json", "application/*"),
+        Gives::Events => ("text/event-stream", "text/*"),
         Gives::Bytes | Gives::Text | Gives::Page => return Ok(()),
     };
-    let kind = given.split('/').next().unwrap_or_default();
     let takes = |range: &str| {
-        let range = range.split(';').next().unwrap_or_default().trim();
-        range == "*/*" || range == given || range.strip_suffix("/*") == Some(kind)
+        let range = range[..bare(range)].trim();
+        ["*/*", given, kind].iter().any(|is| range.eq_ignore_ascii_case(is))
     };
-    if wanted.split(',').any(takes) {
+    if text(header::ACCEPT).is_none_or(|wanted| wanted.split(',').any(takes)) {
         return Ok(());
     }
     Err(Problem::new(406, "not-acceptable", format!("only {given} is given here")).with("given", given))
@@ -529,7 +561,6 @@ fn bare(status: u16) -> Response {
 #[cfg(test)]
 mod tests {
     use tokio::sync::watch;
-    use tower_service::Service;
 
     use super::*;
     use crate::auth::{Secret, Tokens};
@@ -541,12 +572,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (end, ending) = watch::channel(false);
         let (spaces, owner) = (Spaces::open(dir.path(), None).unwrap(), Secret::new().unwrap());
-        let app = Arc::new(App::new(spaces, Tokens::of(dir.path()), owner, Gate::new([]), ending));
+        let app = Arc::new(App::new(spaces, Tokens::of(dir.path()), &owner, Gate::new([]), ending));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let ask = || {
-            let mut router = router(&app);
+            let front = Front::new(&app);
             let request = Request::get("/healthz").header(header::HOST, "localhost").body(Body::empty()).unwrap();
-            runtime.block_on(async move { Service::call(&mut router, request).await }).unwrap()
+            runtime.block_on(front.answer(request))
         };
         assert_eq!(ask().status(), 200);
         end.send(true).unwrap();

@@ -9,7 +9,7 @@ use crate::problem::{Problem, Result};
 
 /// Reads parameters into the struct of an operation. What is wrong is named by its place.
 pub fn read<I: DeserializeOwned>(params: &Map<String, Value>) -> Result<I> {
-    serde_path_to_error::deserialize(Value::Object(params.clone())).map_err(|error| {
+    serde_path_to_error::deserialize(params).map_err(|error| {
         let path = error.path().to_string();
         let pointer = if path == "." { String::new() } else { format!("/{}", path.replace('.', "/")) };
         Problem::schema(pointer, error.inner().to_string())

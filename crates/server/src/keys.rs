@@ -1,7 +1,7 @@
 //! Answers to writes, remembered by the key that came with the request: a retry gets the first answer again.
 //!
-//! Appended frames carry their keys in the log, so for them this holds for good. For all other writes it holds for a day,
-//! as long as the server runs.
+//! This holds for a day, as long as the server runs. What is appended carries the key in the log (`Route::keeps_key`,
+//! `Route::carries_key`), so that after a restart nothing is done twice either.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};

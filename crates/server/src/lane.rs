@@ -35,7 +35,14 @@ pub struct Road {
 /// Where one follower is served; its place is free again when this is dropped.
 pub struct Lane {
     pub threads: Handle,
-    _place: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Lane {
+    /// Whether it is told when nobody else wants to run.
+    pub fn is_crowded(&self) -> bool {
+        self.place.is_none()
+    }
 }
 
 impl Lanes {
@@ -62,8 +69,8 @@ impl Road {
     /// The lane for one more follower.
     pub fn lane(&self) -> Lane {
         match self.places.clone().try_acquire_owned() {
-            Ok(place) => Lane { threads: self.prompt.clone(), _place: Some(place) },
-            Err(_) => Lane { threads: self.crowd.clone(), _place: None },
+            Ok(place) => Lane { threads: self.prompt.clone(), place: Some(place) },
+            Err(_) => Lane { threads: self.crowd.clone(), place: None },
         }
     }
 }
@@ -83,7 +90,7 @@ fn give_way() {
 
 /// A thread of this class is put aside at once when any other wants to run; a low priority alone would let it end its
 /// slice, several milliseconds, first.
-fn run_when_idle() {
+pub fn run_when_idle() {
     #[cfg(target_os = "linux")]
     {
         use thread_priority::{

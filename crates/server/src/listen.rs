@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use axum::response::Response;
@@ -25,10 +24,10 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tower_service::Service;
 
 use crate::app::Peer;
 use crate::follower::Follower;
+use crate::http::Front;
 use crate::impatient::Impatient;
 use crate::lane::Road;
 
@@ -157,7 +156,7 @@ fn tls_config(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, ListenError
 /// Serves until told to end, then lets what goes on come to its end.
 pub async fn serve(
     bound: Bound,
-    router: Router,
+    front: Front,
     ending: watch::Receiver<bool>,
     road: Road,
     refused: Refused,
@@ -167,7 +166,7 @@ pub async fn serve(
     let (tcp, unix) = (TcpListener::from_std(bound.tcp)?, UnixListener::from_std(bound.unix)?);
     let (open, mut all_closed) = mpsc::channel::<()>(1);
     let connections = Connections {
-        router,
+        front,
         ending: ending.clone(),
         slots: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         open,
@@ -193,7 +192,7 @@ pub async fn serve(
 
 #[derive(Clone)]
 struct Connections {
-    router: Router,
+    front: Front,
     ending: watch::Receiver<bool>,
     slots: Arc<Semaphore>,
     open: mpsc::Sender<()>,
@@ -223,8 +222,8 @@ impl Aside {
 type Parting = Arc<Mutex<Option<(Vec<u8>, Follower)>>>;
 
 /// Answers a request. An answer that goes aside is left in its place, and this never returns.
-async fn answer(mut router: Router, request: Request, parting: Parting) -> Result<Response, Infallible> {
-    let response = Service::call(&mut router, request).await?;
+async fn answer(front: Front, request: Request, parting: Parting) -> Result<Response, Infallible> {
+    let response = front.answer(request).await;
     let Some(follower) = response.extensions().get::<Aside>().and_then(Aside::take) else { return Ok(response) };
     *parting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some((head(&response), follower));
     std::future::pending().await
@@ -307,14 +306,14 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { router, mut ending, open, road, .. } = self;
+        let Self { front, mut ending, open, road, .. } = self;
         let held = (slot, open);
         let parting = Parting::default();
         let left = parting.clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
-            answer(router.clone(), request, left.clone())
+            answer(front.clone(), request, left.clone())
         });
         let io = TokioIo::new(Impatient::new(stream, WRITE_WITHIN));
         let mut http = http1::Builder::new();
@@ -341,8 +340,9 @@ impl Connections {
             let stream = connection.into_parts().io.into_inner();
             let lane = road.lane();
             lane.threads.clone().spawn(async move {
+                let is_crowded = lane.is_crowded();
                 let _held = (held, lane);
-                follower.serve(stream, head).await;
+                follower.serve(stream, head, is_crowded).await;
             });
         }
     }

@@ -275,6 +275,45 @@ impl Route {
         matches!(self.operation, "append" | "append_any" | "post" | "seed_post" | "start_run")
     }
 
+    /// Whether what it appends can carry the key of its request: gone through again, it comes to the same batches. What
+    /// goes by what the store lacks (jobs, packs, maintenance, syncs) finds nothing left to do instead.
+    pub fn carries_key(&self) -> bool {
+        const CARRY: &[&str] = &[
+            "branch",
+            "cancel_job",
+            "checkpoint",
+            "checkpoint_workspace",
+            "compact",
+            "compact_chain",
+            "create_thread",
+            "delete_ref",
+            "fork",
+            "handoff",
+            "link",
+            "move_ref",
+            "note",
+            "pin",
+            "pin_message",
+            "reference",
+            "rotate_cursor",
+            "run_task",
+            "seed_branch",
+            "seed_compact",
+            "seed_ensure",
+            "seed_handoff",
+            "seed_rotate_cursor",
+            "seed_run_task",
+            "set_cursor",
+            "snapshot",
+            "tag",
+            "unlink",
+            "unpin_message",
+            "untag",
+            "update_thread",
+        ];
+        CARRY.binary_search(&self.operation).is_ok()
+    }
+
     /// The parameters that have to be given.
     pub fn required(&self) -> Vec<String> {
         let schema = self.input(&mut SchemaGenerator::default()).to_value();

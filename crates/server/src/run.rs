@@ -35,7 +35,7 @@ pub async fn run(app: &Arc<App>, route: &Arc<Route>, call: Call, entry: Option<E
             let (app, route) = (app.clone(), route.clone());
             let ran = spawn_blocking(move || {
                 let _permit = permit;
-                let ran = check_room(&app.limiter, &route, &call).and_then(|()| route.run(&call));
+                let ran = check_room(&app.limiter, &route, &call).and_then(|()| go_through(&route, &call));
                 if let Some(entry) = tell(&route, &call, entry, &ran) {
                     call.space.audit.note(entry);
                 }
@@ -44,6 +44,14 @@ pub async fn run(app: &Arc<App>, route: &Arc<Route>, call: Call, entry: Option<E
             joined(ran.await)?
         }
     }
+}
+
+/// Does what is asked; once more if it had been done before a restart, which is found out on the way.
+fn go_through(route: &Route, call: &Call) -> Result<Reply> {
+    let ran = route.run(call);
+    let ran = if call.store().is_to_repeat() { route.run(call) } else { ran };
+    let is_repeated = call.store().is_repeated();
+    ran.map(|reply| if is_repeated { reply.header("idempotency-replayed", "true") } else { reply })
 }
 
 async fn append(appends: &Appends, call: &Call) -> Result<Reply> {
@@ -120,7 +128,6 @@ mod tests {
     use http_body_util::BodyExt;
     use serde_json::Value;
     use tokio::sync::watch;
-    use tower_service::Service;
 
     use crate::app::App;
     use crate::auth::{Secret, Tokens};
@@ -146,18 +153,18 @@ mod tests {
             let secret = Secret::new().unwrap();
             let owner = secret.reveal().to_owned();
             let app =
-                Arc::new(App::new(Spaces::new(store, None), tokens, secret, Gate::new([]), watch::channel(false).1));
+                Arc::new(App::new(Spaces::new(store, None), tokens, &secret, Gate::new([]), watch::channel(false).1));
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             Self { _dir: dir, vfs, app, owner, runtime }
         }
 
         fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-            let mut router = crate::http::router(&self.app);
+            let front = crate::http::Front::new(&self.app);
             let request = Request::builder().method(method).uri(path).header("host", "localhost");
             let request = request.header("authorization", format!("Bearer {}", self.owner));
             let request = request.header("content-type", "application/json").body(Body::from(body.to_owned())).unwrap();
             self.runtime.block_on(async move {
-                let answer = Service::call(&mut router, request).await.unwrap();
+                let answer = front.answer(request).await;
                 let status = answer.status().as_u16();
                 let body = answer.into_body().collect().await.unwrap().to_bytes();
                 (status, serde_json::from_slice(&body).unwrap())

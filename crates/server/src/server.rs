@@ -117,7 +117,7 @@ impl Server {
         })?;
         let (end, ending) = watch::channel(false);
         let gate = Gate::new(options.hosts);
-        let mut app = App::new(spaces, tokens, owner, gate, ending);
+        let mut app = App::new(spaces, tokens, &owner, gate, ending);
         app.limiter = Limiter::new(options.bounds);
         app.oidc = options.oidc.map(Oidc::new).transpose()?.map(Arc::new);
         app.spans = options.otel_endpoint.as_deref().map(Exporter::start);
@@ -150,11 +150,11 @@ impl Server {
 
     fn serve(self) -> Result<(), ServeError> {
         let Self { runtime, lanes, app, bound, end } = self;
-        let router = http::router(&app);
+        let front = http::Front::new(&app);
         let main = app.spaces.main().clone();
         let refused: Refused = Arc::new(move |uid| main.audit.note(Entry::refused(uid)));
         let ending = app.ending.clone();
-        let served = runtime.block_on(listen::serve(bound, router, ending, lanes.road(), refused));
+        let served = runtime.block_on(listen::serve(bound, front, ending, lanes.road(), refused));
         drop(end);
         for space in app.spaces.all() {
             space.turns.end(TURNS_END);
@@ -189,13 +189,20 @@ pub struct Running {
     thread: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
+impl Running {
+    /// Ends it, and returns when it has ended.
+    pub fn stop(&mut self) {
         // It may have ended by itself.
         let _ = self.end.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -1,8 +1,12 @@
 //! Appending frames.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use enjamb_core::frame::{Body, Draft};
 use enjamb_core::{StreamId, limits};
-use enjamb_ledger::{Appended, Batch, Ledger, NewArtifact, NewFrame};
+use enjamb_ledger::{Appended, Batch, Job, NewArtifact, NewFrame};
 
 use crate::{PutOptions, Result, ServiceError, Store};
 
@@ -59,6 +63,12 @@ impl Store {
         Ok(self.ledger.append(Batch { artifacts, frames, ..Batch::default() })?)
     }
 
+    /// Appends one frame of a background job, as long as it is this node's turn.
+    pub(crate) fn append_for(&self, job: &Job<'_>, stream: &StreamId, body: &Body) -> Result<Appended> {
+        let frames = vec![self.frame_of(stream, body)?];
+        Ok(self.ledger.append(Batch { frames, fence: job.fence(), ..Batch::default() })?)
+    }
+
     /// A frame of our own making, with a fresh id.
     pub(crate) fn frame_of(&self, stream: &StreamId, body: &Body) -> Result<NewFrame> {
         Ok(NewFrame {
@@ -76,6 +86,20 @@ impl Store {
             return Ok(NewArtifact::from_bytes(bytes));
         }
         let stored = self.put(&mut bytes.as_slice(), &PutOptions::default())?;
+        Ok(NewArtifact { id: stored.id, bytes: None })
+    }
+
+    /// As [`Store::artifact_of`], for a file that need not fit into memory.
+    pub(crate) fn artifact_of_file(&self, path: &Path) -> Result<NewArtifact> {
+        let failed = |source| ServiceError::File { path: path.to_owned(), source };
+        let mut file = File::open(path).map_err(failed)?;
+        let mut head = Vec::new();
+        let most = limits::ARTIFACT_INLINE_BYTES_MAX as u64 + 1;
+        (&mut file).take(most).read_to_end(&mut head).map_err(failed)?;
+        if head.len() <= limits::ARTIFACT_INLINE_BYTES_MAX {
+            return self.artifact_of(head);
+        }
+        let stored = self.put(&mut head.chain(file), &PutOptions::default())?;
         Ok(NewArtifact { id: stored.id, bytes: None })
     }
 }

@@ -2,11 +2,10 @@
 //! carry the key elsewhere.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::time::Duration;
 
+pub use enjamb_ledger::tls;
 use ureq::http::{HeaderValue, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, BodyReader, Error, Timeout};
 
 /// Bytes of an answer that are read. A summary has a few hundred.
@@ -94,16 +93,6 @@ impl Http {
 fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let seconds = response.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
-}
-
-/// Trusts whom the machine trusts.
-pub fn tls() -> TlsConfig {
-    let roots = rustls_native_certs::load_native_certs().certs;
-    let roots: Vec<_> = roots.iter().map(|der| Certificate::from_der(der).to_owned()).collect();
-    TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&roots))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build()
 }
 
 fn told(error: Error) -> HttpError {

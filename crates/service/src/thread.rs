@@ -4,9 +4,10 @@ use enjamb_core::frame::{Body, ContinuityBody, MessageAppended, MessagePinned, R
 use enjamb_core::frame::{ThreadCreated, ThreadTagged};
 use enjamb_core::order::MarkKey;
 use enjamb_core::thread::workspace_thread_id;
-use enjamb_core::{Digest, StreamId, StreamKind};
+use enjamb_core::{StreamId, StreamKind};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewFrame, StreamSummary};
 
+use crate::request::id_of;
 use crate::timeline::in_stream;
 use crate::{Actor, Result, Store};
 
@@ -190,8 +191,7 @@ impl Store {
     /// A fresh id; for a post that may be sent again the same each time, since its frames name one another.
     pub(crate) fn id_of_post(&self, thread: &StreamId, key: Option<&str>, what: &str) -> String {
         let Some(key) = key else { return self.env.new_id() };
-        let hex = Digest::of(format!("{}\n{key}\n{what}", thread.id).as_bytes()).to_hex();
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]].join("-")
+        id_of(&format!("{}\n{key}\n{what}", thread.id))
     }
 
     /// A post that was made before: its ids are those that were stored then.
@@ -260,13 +260,15 @@ pub(crate) fn run_spawned(run: &str, message: &str, by: &Actor) -> Body {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
     #[test]
     fn all_who_ask_for_a_workspaces_thread_at_once_get_the_same() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let given: Vec<_> = std::thread::scope(|scope| {
             let asking: Vec<_> = (0..8).map(|_| scope.spawn(|| store.ensure_thread("/w", None).unwrap())).collect();
             asking.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -278,8 +280,8 @@ mod tests {
 
     #[test]
     fn a_branch_is_not_the_thread_of_its_workspace() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let first = store.create_thread("/w", None).unwrap();
         let head = enjamb_core::thread::Selector::Head;
         store.branch_thread(&first, &head, None, &Actor::default()).unwrap();

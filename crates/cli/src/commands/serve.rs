@@ -157,10 +157,11 @@ fn begin_log(log: Log) {
 fn announce(context: &mut Context<'_>, dir: &Path, served: &Served, checked: Option<&Config>) -> Result<()> {
     let scheme = if served.is_tls { "https" } else { "http" };
     let url = format!("{scheme}://{}", served.address);
+    let store = enjamb_service::shown_store(dir)?;
     let (socket, token) = (served.socket.display().to_string(), dir.join("token").display().to_string());
     if context.ui.is_json() {
         let mut value = json!({
-            "url": url, "api": format!("{url}/v1"), "socket": socket, "token": token, "store": dir.to_string_lossy(),
+            "url": url, "api": format!("{url}/v1"), "socket": socket, "token": token, "store": store,
             "check": checked.is_some(),
         });
         if let Some(config) = checked {
@@ -171,7 +172,7 @@ fn announce(context: &mut Context<'_>, dir: &Path, served: &Served, checked: Opt
         return Ok(context.ui.json("serve", value)?);
     }
     let ui = &mut context.ui;
-    ui.line(format!("enjamb {}  store {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+    ui.line(format!("enjamb {}  store {store}", env!("CARGO_PKG_VERSION")))?;
     ui.line(format!("  api    {url}/v1    openapi {url}/v1/openapi.json    docs {url}/docs"))?;
     ui.line(format!("  unix   {socket}"))?;
     ui.line(format!("  token  {token}"))?;

@@ -55,16 +55,18 @@ fn a_server_says_where_it_is_and_ends_when_told() {
         &serving.told,
         &json!({
             "schema": "enjamb.cli.serve/1", "url": "http://127.0.0.1:[..]", "api": "http://127.0.0.1:[..]/v1",
-            "socket": "[..]/store/sock", "token": "[..]/store/token", "store": "[..]/store", "check": false,
+            "socket": enjamb.store().join("sock"), "token": enjamb.store().join("token"),
+            "store": enjamb.shown_store(), "check": false,
         }),
     );
     let token = std::fs::read_to_string(enjamb.store().join("token")).unwrap();
     assert_eq!(serving.get("/v1/status", token.trim()).0, 200);
     let second = enjamb.run(&["serve", "--listen", "127.0.0.1:0"]).exits(2);
-    check(
-        &second.err(),
-        "error: another server has the store: it listens on [..]/store/sock\nhelp:  end that server first, or use it\n",
+    let socket = enjamb.store().join("sock").display().to_string();
+    let expected = format!(
+        "error: another server has the store: it listens on {socket}\nhelp:  end that server first, or use it\n"
     );
+    check(&second.err(), &expected);
     enjamb.append("note/n", r#"{"type":"x"}"#);
     assert!(
         serving.get("/v1/streams/note/n", token.trim()).1.contains("\"frames\":1"),
@@ -123,19 +125,20 @@ fn a_server_is_not_opened_to_others_by_accident() {
     let refused = enjamb.run(&["serve", "--listen", "0.0.0.0:0", "--tls-cert", &bad, "--tls-key", &bad]).exits(2);
     assert!(refused.err().contains("not-a-key.pem"), "{}", refused.err());
     let told = enjamb.run(&["serve", "--listen", "127.0.0.1:0", "--check"]).done();
-    check(
-        &told.out(),
+    let (shown, dir) = (enjamb.shown_store(), enjamb.store().display().to_string());
+    let expected = format!(
         "
-enjamb [..]  store [..]/store
+enjamb [..]  store {shown}
   api    http://127.0.0.1:[..]/v1    openapi http://127.0.0.1:[..]/v1/openapi.json    docs http://127.0.0.1:[..]/docs
-  unix   [..]/store/sock
-  token  [..]/store/token
+  unix   {dir}/sock
+  token  {dir}/token
 serve.drain\ton\tdefault
 serve.listen\t127.0.0.1:0\t--listen
 serve.maintain\ton\tdefault
 ✓ all is there to serve
-",
+"
     );
+    check(&told.out(), &expected);
 }
 
 #[test]

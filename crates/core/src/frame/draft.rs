@@ -7,6 +7,9 @@ use super::raw::RawFrame;
 use super::{Body, ContextBody, Frame, Json, MemberFault, StreamId};
 use crate::Digest;
 
+/// Room for the envelope of most frames.
+const ENVELOPE_BYTES: usize = 256;
+
 /// A JSON object with a `type`, in which any other part of the envelope may be missing.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -51,7 +54,7 @@ impl Draft {
         let given = Given::read(&members)?;
         given.stream()?;
         let mut members = members.retain(|key| !is_envelope_key(key));
-        let payload = payload_of(&members);
+        let payload = payload_of(&members, bytes.len());
         let reading = Reading::of(&given.type_name, &mut members);
         Ok(Self { bytes, given, payload, reading })
     }
@@ -131,14 +134,14 @@ fn filled(given: Given, payload: &[u8], with: &Completion<'_>) -> Result<RawFram
         seq: with.seq,
         type_name: given.type_name,
     };
-    let mut out = ObjectWriter::new();
+    let mut out = ObjectWriter::with_room(payload.len() + ENVELOPE_BYTES);
     envelope::write(&mut out, &envelope.id, with.stream, envelope.timestamp_ms, with.seq, &envelope.type_name);
     out.put_written(payload);
     RawFrame::whole(out.finish(), envelope)
 }
 
-fn payload_of(members: &Members<'_>) -> Vec<u8> {
-    let mut out = ObjectWriter::new();
+fn payload_of(members: &Members<'_>, bytes_max: usize) -> Vec<u8> {
+    let mut out = ObjectWriter::with_room(bytes_max);
     out.put_all(members.iter());
     out.into_members()
 }

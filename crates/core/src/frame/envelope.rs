@@ -38,9 +38,8 @@ pub(super) fn check_size(bytes: &[u8]) -> Result<(), FrameError> {
 
 /// Undecoded values are skipped without recursion and hence without a limit, but whoever decodes them later recurses.
 fn check_depth(bytes: &[u8]) -> Result<(), FrameError> {
-    let openings = bytes.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
     // Fewer openings than levels allowed: the usual case, decided without looking for strings.
-    if openings <= limits::JSON_DEPTH_MAX {
+    if openings(bytes) <= limits::JSON_DEPTH_MAX {
         return Ok(());
     }
     match first_too_deep(bytes) {
@@ -51,8 +50,13 @@ fn check_depth(bytes: &[u8]) -> Result<(), FrameError> {
 
 /// Whether a value may be a member of a frame, as far as its depth goes.
 pub(crate) fn is_storable(value: &str) -> bool {
-    let openings = value.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
-    openings < limits::JSON_DEPTH_MAX || first_too_deep(&[b"[", value.as_bytes()].concat()).is_none()
+    openings(value.as_bytes()) < limits::JSON_DEPTH_MAX || first_too_deep(&[b"[", value.as_bytes()].concat()).is_none()
+}
+
+/// How many braces and brackets open. Counted in small sums, for which processors have instructions.
+fn openings(bytes: &[u8]) -> usize {
+    let some = |part: &[u8]| part.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
+    bytes.chunks(usize::from(u8::MAX)).map(|part| usize::from(some(part))).sum()
 }
 
 fn first_too_deep(bytes: &[u8]) -> Option<usize> {

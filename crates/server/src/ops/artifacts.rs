@@ -228,9 +228,6 @@ fn tag(call: &Call, asked: Name) -> Result<Reply> {
 }
 
 fn untag(call: &Call, asked: TagName) -> Result<Reply> {
-    if call.store().tagged(&asked.name)?.is_none() {
-        return Err(Problem::not_found("tag", &asked.name));
-    }
     moved(call, asked.name, None)
 }
 

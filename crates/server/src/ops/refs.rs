@@ -59,9 +59,6 @@ fn set(call: &Call, asked: Named) -> Result<Reply> {
 }
 
 fn delete(call: &Call, asked: Name) -> Result<Reply> {
-    if call.store().reference(&asked.name)?.is_none() {
-        return Err(Problem::not_found("ref", &asked.name));
-    }
     moved(call, 200, asked.name, None)
 }
 

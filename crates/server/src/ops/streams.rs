@@ -1,8 +1,12 @@
 //! Streams and their frames: listed, read, appended to and followed.
 
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
 use enjamb_core::{Json, StreamId, StreamKind, limits};
 use enjamb_ledger::{Appended, Batch, Ledger, StreamOrder};
 use enjamb_service::{Append, DraftLine};
+use memchr::memmem::Finder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -158,10 +162,32 @@ fn append_any(call: &Call, _: Nowhere) -> Result<Batch> {
 }
 
 fn append_to(call: &Call, stream: Option<StreamId>) -> Result<Batch> {
-    let lines = read_lines(call)?.into_iter().map(|line| attributed(call, line)).collect::<Result<Vec<_>>>()?;
+    let body = read_body(call)?;
+    let is_one = is_one_frame(call, &body);
+    let lines = if is_one { vec![DraftLine { line: 1, json: body.to_vec() }] } else { read_lines(call, &body)? };
+    let lines = lines.into_iter().map(|line| attributed(call, line)).collect::<Result<Vec<_>>>()?;
     check_streams(call, stream.as_ref(), &lines)?;
     let (expected_seq, idempotency_key) = (expected_seq(call)?, call.headers.idempotency_key.clone());
-    Ok(call.store().append_batch(Append { lines, stream, expected_seq, idempotency_key })?)
+    let batch = call.store().append_batch(Append { lines, stream, expected_seq, idempotency_key });
+    if is_one && batch.is_err() {
+        // What is wrong with it may be that it is no JSON at all.
+        in_json(&body)?;
+    }
+    Ok(batch?)
+}
+
+/// Whether a body can be nothing but one frame, which then need not be read twice. An escape may hide a name.
+fn is_one_frame(call: &Call, body: &[u8]) -> bool {
+    let is_object = body.first() == Some(&b'{') && body.last() == Some(&b'}');
+    is_object && !is_by_line(call) && !holds(&FRAMES, body) && !holds(&ESCAPE, body)
+}
+
+static FRAMES: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("frames"));
+static STREAM: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("stream"));
+static ESCAPE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\\u"));
+
+fn holds(word: &Finder<'_>, text: &[u8]) -> bool {
+    word.find(text).is_some()
 }
 
 fn appended(appended: &Appended) -> Reply {
@@ -178,8 +204,7 @@ fn check_streams(call: &Call, stream: Option<&StreamId>, lines: &[DraftLine]) ->
     stream.map_or(Ok(()), |stream| check_stream(call, stream))?;
     for line in lines {
         // Nearly no frame names its stream, and then it need not be read twice. An escape may hide the name.
-        let holds = |word: &[u8]| line.json.windows(word.len()).any(|found| found == word);
-        if holds(b"stream") || holds(b"\\u") {
+        if holds(&STREAM, &line.json) || holds(&ESCAPE, &line.json) {
             let named = enjamb_core::Draft::parse(line.json.clone()).ok().and_then(|draft| draft.stream());
             named.map_or(Ok(()), |stream| check_stream(call, &stream))?;
         }
@@ -204,12 +229,18 @@ fn expected_seq(call: &Call) -> Result<Option<u64>> {
     text.trim().trim_matches('"').parse().map(Some).map_err(|_| bad())
 }
 
-fn read_lines(call: &Call) -> Result<Vec<DraftLine>> {
+fn read_body(call: &Call) -> Result<Bytes> {
     let body = call.take_whole(BODY_BYTES_MAX);
     let body = body.map_err(|source| enjamb_service::ServiceError::File { path: "the body".into(), source })?;
-    let body = body.ok_or_else(too_large)?;
-    let kind = call.headers.content_type.as_deref().unwrap_or_default();
-    let jsons = if kind.starts_with("application/x-ndjson") { by_line(&body) } else { in_json(&body)? };
+    body.ok_or_else(too_large)
+}
+
+fn is_by_line(call: &Call) -> bool {
+    call.headers.content_type.as_deref().is_some_and(|kind| kind.starts_with("application/x-ndjson"))
+}
+
+fn read_lines(call: &Call, body: &[u8]) -> Result<Vec<DraftLine>> {
+    let jsons = if is_by_line(call) { by_line(body) } else { in_json(body)? };
     let lines: Vec<_> = jsons.into_iter().map(|(line, json)| DraftLine { line, json }).collect();
     if lines.len() > limits::BATCH_FRAMES_MAX {
         let limit = limits::BATCH_FRAMES_MAX;

@@ -65,7 +65,8 @@ struct Beginning {
 
 fn heads(call: &Call, asked: Beginning) -> Result<Reply> {
     let (node, position) = call.store().sync_node(asked.prefix.as_deref().unwrap_or_default())?;
-    Ok(Reply::raw_json(200, &view::SyncNode::of(&node, position)))
+    let private = call.store().staying()?.len() as u64;
+    Ok(Reply::raw_json(200, &view::SyncNode::of(&node, position, private)))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -27,6 +27,8 @@ pub struct Peer<'o> {
     operations: &'o Operations,
     requests: Cell<u64>,
     bytes: Cell<u64>,
+    /// Streams that it keeps to itself, as it said last.
+    private: Cell<u64>,
 }
 
 /// What it took to ask a store.
@@ -46,11 +48,16 @@ pub(super) struct Page {
 
 impl<'o> Peer<'o> {
     pub fn new(operations: &'o Operations) -> Self {
-        Self { operations, requests: Cell::new(0), bytes: Cell::new(0) }
+        Self { operations, requests: Cell::new(0), bytes: Cell::new(0), private: Cell::new(0) }
     }
 
     pub fn traffic(&self) -> Traffic {
         Traffic { requests: self.requests.get(), bytes: self.bytes.get() }
+    }
+
+    /// Streams that it keeps to itself, as far as it was asked.
+    pub(super) fn private(&self) -> u64 {
+        self.private.get()
     }
 
     pub fn name(&self) -> String {
@@ -91,6 +98,7 @@ impl<'o> Peer<'o> {
         let prefix = (!prefix.is_empty()).then_some(prefix);
         let told: view::SyncNode = self.patiently(|| self.operations.call("sync_heads", json!({"prefix": prefix})))?;
         self.count(0);
+        self.private.set(told.private);
         let node = told.node().ok_or_else(|| self.senseless("what it says of its streams cannot be read"))?;
         Ok((node, told.position))
     }

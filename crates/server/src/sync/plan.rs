@@ -1,7 +1,8 @@
 //! What a transfer would move, found out without moving anything, and the secrets in it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use enjamb_core::frame::artifact_mentions;
 use enjamb_core::redact::secrets;
 use enjamb_core::sync::Package;
 use enjamb_core::{ArtifactId, StreamId, limits};
@@ -25,6 +26,10 @@ pub struct Plan {
     pub bytes: u64,
     /// Secrets in these bytes, by their kinds.
     pub secrets: BTreeMap<&'static str, u64>,
+    /// The streams whose frames hold them, or name what does.
+    pub secret_streams: BTreeMap<StreamId, u64>,
+    /// Streams that are private and stay.
+    pub private: u64,
     /// Streams of which the other store has frames that this one lacks.
     pub more_there: u64,
 }
@@ -45,13 +50,15 @@ pub fn plan(from: &Peer<'_>, to: &Peer<'_>, hint: u64) -> Result<Plan> {
         }
     }
     looking.plan.streams = looking.streams.len() as u64;
+    looking.plan.private = from.private();
     Ok(looking.plan)
 }
 
 fn empty(comparison: &Comparison) -> Plan {
     let Comparison { roots, more_there, .. } = *comparison;
-    let secrets = BTreeMap::new();
-    Plan { roots, streams: 0, frames: 0, commits: 0, artifacts: 0, bytes: 0, secrets, more_there }
+    let (secrets, secret_streams) = (BTreeMap::new(), BTreeMap::new());
+    let (streams, frames, commits, artifacts, bytes, private) = (0, 0, 0, 0, 0, 0);
+    Plan { roots, streams, frames, commits, artifacts, bytes, secrets, secret_streams, private, more_there }
 }
 
 struct Looking<'p, 'o> {
@@ -68,7 +75,11 @@ impl Looking<'_, '_> {
             self.streams.insert(frame.stream.clone());
             self.plan.frames += 1;
             self.plan.commits += u64::from(is_commit(frame));
-            self.add(&frame.json);
+            self.add(&frame.json, Some(&frame.stream));
+        }
+        let mut named_by: HashMap<ArtifactId, &StreamId> = HashMap::new();
+        for frame in &package.frames {
+            named_by.extend(artifact_mentions(&frame.json).into_iter().map(|id| (id, &frame.stream)));
         }
         let ids: Vec<_> = package.needs.iter().map(|(id, _)| *id).collect();
         let missing: HashSet<_> = self.to.missing(&ids)?.into_iter().collect();
@@ -78,20 +89,24 @@ impl Looking<'_, '_> {
         self.plan.artifacts += (large.len() + small.len()) as u64;
         for (id, _) in large {
             let from = self.from;
-            from.read(&id, &mut |part| self.add(part))?;
+            from.read(&id, &mut |part| self.add(part, named_by.get(&id).copied()))?;
         }
         for ids in grouped(&small) {
             for bytes in self.from.artifacts(&ids)? {
-                self.add(&bytes);
+                self.add(&bytes, named_by.get(&ArtifactId::of(&bytes)).copied());
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    /// Counts bytes of a stream, or of something that is named by what is named.
+    fn add(&mut self, bytes: &[u8], of: Option<&StreamId>) {
         self.plan.bytes += bytes.len() as u64;
         for secret in secrets(bytes) {
             *self.plan.secrets.entry(secret.rule).or_default() += 1;
+            if let Some(stream) = of {
+                *self.plan.secret_streams.entry(stream.clone()).or_default() += 1;
+            }
         }
     }
 }

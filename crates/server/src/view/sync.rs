@@ -14,6 +14,9 @@ pub struct SyncNode {
     pub streams: u64,
     /// The number of the last record of the store
     pub position: u64,
+    /// Streams that are private and stay where they are
+    #[serde(default)]
+    pub private: u64,
     /// Digests by the next digit, when the streams are many
     pub children: Vec<String>,
     /// The streams, when they are few
@@ -83,11 +86,12 @@ pub struct SyncReceived {
 }
 
 impl SyncNode {
-    pub fn of(node: &Node, position: u64) -> Self {
+    pub fn of(node: &Node, position: u64, private: u64) -> Self {
         Self {
             digest: node.digest.to_hex(),
             streams: node.streams,
             position,
+            private,
             children: node.children.iter().map(Digest::to_hex).collect(),
             heads: node.heads.iter().map(SyncHead::of).collect(),
         }

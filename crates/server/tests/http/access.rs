@@ -74,7 +74,7 @@ fn followers_need_to_read() {
 fn every_token_that_is_no_good_gets_the_same_answer() {
     let home = Home::new();
     let made = home.token(&[Scope::Read], None, None);
-    let tokens = enjamb_server::Tokens::of(home.dir.path());
+    let tokens = enjamb_server::Tokens::of(&home.stores.store());
     tokens.revoke(&tokens.list().unwrap()[0].id).unwrap();
     let expired = enjamb_server::NewToken { scopes: vec![Scope::Read], expires_ms: Some(1), ..Default::default() };
     let expired = tokens.create(expired, 0).unwrap().1;
@@ -216,7 +216,7 @@ fn the_socket_and_the_token_are_the_owners_alone() {
     let bad = home.bare("GET", "/v1/status").token("enj_x").send_unix();
     assert_eq!(bad.status, 401, "a token that is given counts");
     for name in ["sock", "token"] {
-        let mode = std::fs::metadata(home.dir.path().join(name)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(home.stores.store().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use enjamb_core::Timestamp;
 use enjamb_server::{Address, Client, Gives, Operations, Takes, routes};
 use enjamb_service::{Actor, Env, Store};
+use enjamb_testkit::home::Home as Stores;
 use serde_json::{Map, Value, json};
 
 use crate::harness::Home;
@@ -397,11 +398,11 @@ fn syncing(run: &mut Run) {
 
 #[test]
 fn operations_answer_the_same_in_this_process_and_through_a_server() {
-    let dir = tempfile::tempdir().unwrap();
+    let stores = Stores::new();
     let by = Actor { actor_id: "dana".into(), origin: "test".into() };
-    let mut here = Run::new(Operations::here(Store::create(dir.path(), Env::system()).unwrap(), by));
+    let mut here = Run::new(Operations::here(Store::create(&stores.store(), Env::system()).unwrap(), by));
     let home = Home::new();
-    let client = Client::new(&Address::Socket(home.dir.path().join("sock")), None).acting("dana", "test");
+    let client = Client::new(&Address::Socket(home.stores.store().join("sock")), None).acting("dana", "test");
     let mut there = Run::new(Operations::there(client));
     suite(&mut here);
     suite(&mut there);

@@ -136,7 +136,7 @@ fn what_another_process_appends_is_told_as_well() {
     note(&home, 0);
     let mut follower = Follower::begin(&home, &home.ask("GET", "/v1/streams/note/n/events"));
     follower.until("\"n\":0}");
-    let store = enjamb_service::Store::open(home.dir.path(), enjamb_service::Env::system()).unwrap();
+    let store = enjamb_service::Store::open(&home.stores.store(), enjamb_service::Env::system()).unwrap();
     let line = enjamb_service::DraftLine { line: 1, json: br#"{"type":"said","n":1}"#.to_vec() };
     let stream = "note/n".parse().ok();
     store.append(enjamb_service::Append { lines: vec![line], stream, ..Default::default() }).unwrap();
@@ -188,7 +188,7 @@ fn a_revoked_token_ends_what_it_follows() {
     let token = home.token(&[Scope::Read], None, None);
     let mut follower = Follower::begin(&home, &home.bare("GET", "/v1/streams/note/n/events").token(&token));
     follower.until("\"n\":0}");
-    let tokens = Tokens::of(home.dir.path());
+    let tokens = Tokens::of(&home.stores.store());
     tokens.revoke(&tokens.list().unwrap()[0].id).unwrap();
     let began = Instant::now();
     follower.rest();

@@ -6,12 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use enjamb_server::{NewToken, Pace, Running, Scope, ServeOptions, Server, Tokens};
+use enjamb_testkit::home::Home as Stores;
 use serde_json::Value;
-use tempfile::TempDir;
 
 pub struct Home {
-    pub dir: TempDir,
+    pub stores: Stores,
     pub server: Running,
+    pub options: ServeOptions,
     pub owner: String,
 }
 
@@ -38,13 +39,20 @@ impl Home {
     }
 
     pub fn with(change: impl FnOnce(&mut ServeOptions)) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut options = ServeOptions::local(dir.path(), 0);
+        let stores = Stores::new();
+        let dir = stores.store();
+        let mut options = ServeOptions::local(&dir, 0);
         options.pace = Pace { heartbeat: Duration::from_millis(200), ..Pace::default() };
         change(&mut options);
-        let server = Server::bind(options).expect("a free port").start();
-        let owner = std::fs::read_to_string(dir.path().join("token")).expect("a token").trim().to_owned();
-        Self { dir, server, owner }
+        let server = Server::bind(options.clone()).expect("a free port").start();
+        let owner = std::fs::read_to_string(dir.join("token")).expect("a token").trim().to_owned();
+        Self { stores, server, options, owner }
+    }
+
+    /// Ends the server, and starts another one on the same store.
+    pub fn restart(&mut self) {
+        self.server.stop();
+        self.server = Server::bind(self.options.clone()).expect("a free port").start();
     }
 
     /// A token with these scopes, for somebody, in a namespace if one is given.
@@ -55,7 +63,7 @@ impl Home {
             namespace: namespace.map(str::to_owned),
             expires_ms: None,
         };
-        Tokens::of(self.dir.path()).create(new, 0).expect("a token").1.reveal().to_owned()
+        Tokens::of(&self.stores.store()).create(new, 0).expect("a token").1.reveal().to_owned()
     }
 
     /// A request of the owner.

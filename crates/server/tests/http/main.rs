@@ -7,6 +7,7 @@ mod contexts;
 mod events;
 mod frames;
 mod harness;
+mod keys;
 mod matrix;
 mod mcp;
 mod operations;
@@ -15,3 +16,8 @@ mod rows;
 mod seed;
 mod sync;
 mod team;
+
+#[test]
+fn what_is_left_out_on_postgres_is_there() {
+    enjamb_testkit::home::check_left_out("enjamb-server");
+}

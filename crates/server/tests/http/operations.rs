@@ -146,9 +146,12 @@ fn a_port_that_others_reach_needs_encryption_or_a_word() {
 #[test]
 fn a_store_has_one_server() {
     let home = Home::new();
-    let second = Server::bind(ServeOptions::local(home.dir.path(), 0)).err().expect("it is refused");
+    let second = Server::bind(ServeOptions::local(home.stores.store(), 0)).err().expect("it is refused");
     assert!(second.to_string().contains("another server has the store"), "{second}");
-    let dir = home.dir;
-    drop(home.server);
-    assert!(Server::bind(ServeOptions::local(dir.path(), 0)).is_ok(), "the socket of one that is gone is taken over");
+    let Home { stores, server, .. } = home;
+    drop(server);
+    assert!(
+        Server::bind(ServeOptions::local(stores.store(), 0)).is_ok(),
+        "the socket of one that is gone is taken over"
+    );
 }

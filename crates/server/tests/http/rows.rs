@@ -216,10 +216,11 @@ fn what_is_damaged_is_told_and_the_rest_is_there() {
         home.ask("POST", "/v1/artifacts").raw("text/plain", text).send().ok()["id"].as_str().unwrap().to_owned()
     };
     let (good_id, bad_id) = (put(&good), put(&bad));
-    let Home { dir, server, .. } = home;
+    let Home { stores, server, .. } = home;
+    let dir = stores.store();
     drop(server);
     let mut flipped = 0;
-    for entry in std::fs::read_dir(dir.path()).unwrap().flatten().filter(|entry| entry.path().is_file()) {
+    for entry in std::fs::read_dir(&dir).unwrap().flatten().filter(|entry| entry.path().is_file()) {
         let mut bytes = std::fs::read(entry.path()).unwrap();
         let places: Vec<_> =
             bytes.windows(300).enumerate().filter(|(_, at)| **at == bad.as_bytes()[..300]).map(|(at, _)| at).collect();
@@ -230,9 +231,10 @@ fn what_is_damaged_is_told_and_the_rest_is_there() {
         std::fs::write(entry.path(), bytes).unwrap();
     }
     assert!(flipped > 0, "the bytes are somewhere");
-    let server = enjamb_server::Server::bind(enjamb_server::ServeOptions::local(dir.path(), 0)).unwrap().start();
-    let owner = std::fs::read_to_string(dir.path().join("token")).unwrap().trim().to_owned();
-    let home = Home { dir, server, owner };
+    let options = enjamb_server::ServeOptions::local(&dir, 0);
+    let server = enjamb_server::Server::bind(options.clone()).unwrap().start();
+    let owner = std::fs::read_to_string(dir.join("token")).unwrap().trim().to_owned();
+    let home = Home { stores, server, options, owner };
     let damaged = home.ask("GET", &format!("/v1/artifacts/{bad_id}")).send();
     assert_eq!(damaged.problem().0, 500, "{}", damaged.text());
     assert!(damaged.value()["title"].as_str().is_some_and(|title| title.contains("damaged")), "{}", damaged.text());
@@ -278,7 +280,7 @@ fn another_user_at_the_socket_is_sent_away_and_told_of() {
     let home = Home::new();
     let socket = &home.server.served.socket;
     // As if their modes did not keep others out already.
-    for (path, mode) in [(home.dir.path(), 0o755), (socket, 0o666)] {
+    for (path, mode) in [(home.stores.path(), 0o755), (&home.stores.store(), 0o755), (socket, 0o666)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let ask = |uid: Option<u32>| {

@@ -13,6 +13,7 @@ use enjamb_ledger::{Batch, Ledger, NewArtifact};
 use enjamb_server::sync::{Peer, Transferred, compare, plan, transfer};
 use enjamb_server::{Address, Client, ClientError, Operations, Scope, Secret};
 use enjamb_service::{Actor, Append, Checkpoint, Content, DraftLine, Env, Expect, PutOptions, Store};
+use enjamb_testkit::home::{Home as Stores, times};
 use serde_json::{Value, json};
 
 use crate::harness::Home;
@@ -72,9 +73,9 @@ fn chain(dir: &Path, count: u64) -> CommitId {
 
 #[test]
 fn pushing_twice_sends_nothing_and_one_new_commit_of_ten_thousand_costs_a_few_requests() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let tip = chain(dir.path(), 10_000);
-    let here = local(dir.path());
+    let stores = Stores::new();
+    let tip = chain(&stores.store(), 10_000);
+    let here = local(&stores.store());
     let home = Home::with(|options| (options.bounds.rate, options.bounds.burst) = (1e9, 1e9));
     let there = client(&url(&home), &home.token(ALL, None, Some("team")));
     let first = moved(&here, &there).expect("it is sent");
@@ -98,8 +99,8 @@ fn pushing_twice_sends_nothing_and_one_new_commit_of_ten_thousand_costs_a_few_re
 
 #[test]
 fn a_clone_is_whole_and_gives_back_every_byte() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let stores = Stores::new();
+    let (a, b) = (stores.store_named("a"), stores.store_named("b"));
     let large: Vec<u8> = (0..600_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let (id, tip) = {
         let store = Store::create(&a, Env::system()).expect("a store");
@@ -127,8 +128,8 @@ fn a_clone_is_whole_and_gives_back_every_byte() {
 
 #[test]
 fn a_plan_says_what_would_be_sent_and_sends_nothing() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let stores = Stores::new();
+    let (a, b) = (stores.store_named("a"), stores.store_named("b"));
     let key = ["ghp_", "k3Zq9vLm2XwT7bYc1NdR5fHs8JpG4aUe6ViQ"].concat();
     {
         let store = Store::create(&a, Env::system()).expect("a store");
@@ -149,9 +150,9 @@ fn a_plan_says_what_would_be_sent_and_sends_nothing() {
 
 #[test]
 fn a_token_that_is_bound_sends_only_what_its_principal_did() {
-    let dir = tempfile::tempdir().expect("a directory");
-    commit(&Store::create(dir.path(), Env::system()).expect("a store"), "dana", None, "one");
-    let here = local(dir.path());
+    let stores = Stores::new();
+    commit(&Store::create(&stores.store(), Env::system()).expect("a store"), "dana", None, "one");
+    let here = local(&stores.store());
     let home = Home::new();
     let refused = moved(&here, &client(&url(&home), &home.token(ALL, Some("lee"), Some("team"))));
     assert_eq!(refused.expect_err("it is refused").problem()["code"], "principal-not-allowed");
@@ -164,8 +165,8 @@ fn a_token_that_is_bound_sends_only_what_its_principal_did() {
 
 #[test]
 fn what_is_remembered_wrongly_is_made_up_for() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let stores = Stores::new();
+    let (a, b) = (stores.store_named("a"), stores.store_named("b"));
     let store = Store::create(&a, Env::system()).expect("a store");
     let first = commit(&store, "dana", None, "one");
     let (here, there) = (local(&a), local(&b));
@@ -222,9 +223,9 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64, most: u64) {
 #[test]
 fn a_push_that_is_cut_anywhere_goes_on_and_leaves_nothing_dangling() {
     const CUTS: u64 = 120;
-    let dir = tempfile::tempdir().expect("a directory");
+    let stores = Stores::new();
     {
-        let store = Store::create(dir.path(), Env::system()).expect("a store");
+        let store = Store::create(&stores.store(), Env::system()).expect("a store");
         let mut tip = None;
         for turn in 0..12 {
             tip = Some(commit(&store, if turn % 3 == 0 { "lee" } else { "dana" }, tip, &format!("turn {turn}")));
@@ -233,7 +234,7 @@ fn a_push_that_is_cut_anywhere_goes_on_and_leaves_nothing_dangling() {
         let id = store.put(&mut large.as_slice(), &PutOptions::default()).expect("bytes").id;
         store.tag("large", Some(id), Expect::Anything, &Actor::default()).expect("a tag");
     }
-    let here = local(dir.path());
+    let here = local(&stores.store());
     let home = Home::with(|options| (options.bounds.rate, options.bounds.burst) = (1e9, 1e9));
     let whole = Cut::after(home.server.served.address, u64::MAX);
     let through = |cut: &Cut, token: &str| moved(&here, &client(&format!("http://{}", cut.address), token));
@@ -317,9 +318,9 @@ fn tip(store: &Store, stream: &StreamId) -> Option<Value> {
 
 #[test]
 fn stores_that_write_and_sync_in_any_order_come_to_the_same_and_lose_nothing() {
-    for seed in 0..12 {
-        let dir = tempfile::tempdir().expect("a directory");
-        let paths: Vec<_> = (0..3).map(|n| dir.path().join(n.to_string())).collect();
+    for seed in 0..times(12) {
+        let home = Stores::new();
+        let paths: Vec<_> = (0..3).map(|n| home.store_named(&n.to_string())).collect();
         let stores: Vec<_> = paths.iter().map(|path| Store::create(path, Env::system()).expect("a store")).collect();
         let peers: Vec<_> = paths.iter().map(|path| local(path)).collect();
         let (mut dice, mut commits, mut written) = (Dice(seed), Vec::new(), BTreeMap::new());

@@ -3,10 +3,10 @@
 //! One thread is all of them: clients are other machines, and what it costs to be many of them is not the server's.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
 use serde_json::{Value, json};
 
 use super::server::{Serving, at, broken};
@@ -14,15 +14,21 @@ use crate::failure::{Failure, Result};
 
 /// Clients of a server that append, each to a stream of its own, for some seconds.
 pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
+    let mut poll = Poll::new().map_err(broken("waiting for answers"))?;
+    let mut all = (0..clients).map(|number| Client::new(serving, number, &poll)).collect::<Result<Vec<_>>>()?;
+    let mut events = Events::with_capacity(clients);
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
-    let mut all = (0..clients).map(|number| Client::new(serving, number)).collect::<Result<Vec<_>>>()?;
     all.iter_mut().try_for_each(Client::send)?;
-    while all.iter().any(|client| client.waits) {
-        for ready in readable(&all)? {
-            if all[ready].take()? && Instant::now() < until {
-                all[ready].send()?;
+    let mut waiting = clients;
+    while waiting > 0 {
+        poll.poll(&mut events, None).map_err(broken("waiting for answers"))?;
+        for event in &events {
+            let client = &mut all[event.token().0];
+            if !client.take()? {
+                continue;
             }
+            if Instant::now() < until { client.send()? } else { waiting -= 1 }
         }
     }
     let seconds = began.elapsed().as_secs_f64();
@@ -31,41 +37,33 @@ pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
     Ok(json!({"seconds": seconds, "n": latencies.len(), "p50_us": at(&latencies, 0.5), "p99_us": at(&latencies, 0.99)}))
 }
 
-/// Which clients have something to read.
-fn readable(all: &[Client]) -> Result<Vec<usize>> {
-    let waiting: Vec<usize> = (0..all.len()).filter(|client| all[*client].waits).collect();
-    let mut places: Vec<_> = waiting.iter().map(|at| PollFd::new(&all[*at].stream, PollFlags::IN)).collect();
-    poll(&mut places, None).map_err(|error| broken("waiting for answers")(error.into()))?;
-    let ready = waiting.iter().zip(&places).filter(|(_, place)| !place.revents().is_empty());
-    Ok(ready.map(|(client, _)| *client).collect())
-}
-
 struct Client {
     stream: TcpStream,
-    /// A request up to the length of its body.
-    head: String,
+    request: Vec<u8>,
     got: Vec<u8>,
     began: Instant,
-    waits: bool,
     latencies: Vec<f64>,
 }
 
 impl Client {
-    fn new(serving: &Serving, number: usize) -> Result<Self> {
+    fn new(serving: &Serving, number: usize, poll: &Poll) -> Result<Self> {
+        let failed = broken("a connection");
         let stream = serving.stream()?;
-        stream.set_nonblocking(true).map_err(broken("a connection"))?;
-        let head = serving.append_head(&format!("s{number}"));
-        Ok(Self { stream, head, got: Vec::new(), began: Instant::now(), waits: false, latencies: Vec::new() })
+        stream.set_nonblocking(true).map_err(&failed)?;
+        let mut stream = TcpStream::from_std(stream);
+        poll.registry().register(&mut stream, Token(number), Interest::READABLE).map_err(&failed)?;
+        let request = request(&serving.append_head(&format!("s{number}")), number).into_bytes();
+        Ok(Self { stream, request, got: Vec::new(), began: Instant::now(), latencies: Vec::new() })
     }
 
     fn send(&mut self) -> Result<()> {
-        let request = request(&self.head, self.latencies.len());
-        (self.began, self.waits) = (Instant::now(), true);
+        self.began = Instant::now();
         // Nothing else is on its way, so there is room for it.
-        self.stream.write_all(request.as_bytes()).map_err(broken("an append"))
+        self.stream.write_all(&self.request).map_err(broken("an append"))
     }
 
-    /// Takes what has come, and says whether that is the answer. It has to be the next place of the stream.
+    /// Takes what has come, and says whether that is the answer. It has to be the next place of the stream. Of what has
+    /// come nothing is left: nobody sends anything before the next request.
     fn take(&mut self) -> Result<bool> {
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
@@ -82,7 +80,6 @@ impl Client {
         }
         self.latencies.push(self.began.elapsed().as_secs_f64());
         self.got.clear();
-        self.waits = false;
         Ok(true)
     }
 }

@@ -1,6 +1,7 @@
 //! `enjamb bench`: our side of the benchmark harness. The last line is JSON with `seconds`, `n` and latencies.
 
 mod chain;
+mod follow;
 mod load;
 mod server;
 mod turn;
@@ -20,6 +21,7 @@ use serde_json::json;
 use super::Context;
 use super::status::now_ms;
 use crate::failure::{Exit, Failure, Result};
+use turn::cpu_seconds;
 
 #[derive(Args)]
 pub struct Bench {
@@ -38,6 +40,9 @@ enum What {
         n: usize,
         #[arg(long, default_value_t = 1)]
         writers: usize,
+        /// Each as one frame that says the delta, instead of a commit
+        #[arg(long)]
+        plain: bool,
     },
     /// A chain of deltas, or one that goes on from a commit; prints its tip
     Chain {
@@ -127,7 +132,10 @@ impl Bench {
     pub fn run(self, context: &mut Context<'_>) -> Result<Exit> {
         let store = context.open_or_create()?;
         let result = match &self.what {
-            What::Append { frames, n, writers } => append(&store, &read_deltas(frames)?, *n, *writers)?,
+            What::Append { frames, n, writers, plain } => {
+                let write = if *plain { write_frames } else { write_chain };
+                append(&store, &read_deltas(frames)?, *n, *writers, write)?
+            }
             What::Chain { frames, n, principal, parent } => {
                 let deltas = read_deltas(frames)?;
                 let parent = parent.as_deref().map(|word| store.revision(word)).transpose()?;
@@ -142,7 +150,7 @@ impl Bench {
                 let serving = at.as_deref().map_or_else(ours, |at| Ok(server::Serving::at(at)))?;
                 load::run(&serving, *clients, *seconds)?
             }
-            What::Follow { followers, stuck } => server::follow(store.dir(), *followers, *stuck)?,
+            What::Follow { followers, stuck } => follow::run(store.dir(), *followers, *stuck)?,
             What::Run { endpoint, events, turns } => turn::run(&store, endpoint, *events, *turns)?,
             What::Workspace { dir, files, changed, times } => {
                 workspace::checkpoints(&store, dir, *files, *changed, *times)?
@@ -168,27 +176,47 @@ fn read_deltas(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(deltas)
 }
 
-fn append(store: &Store, deltas: &[Vec<u8>], n: usize, writers: usize) -> Result<serde_json::Value> {
+/// Writes so many of the deltas in a stream of its own, and says how long each took.
+type Write = fn(&Store, &[Vec<u8>], usize, &str) -> Result<Vec<f64>>;
+
+fn append(store: &Store, deltas: &[Vec<u8>], n: usize, writers: usize, write: Write) -> Result<serde_json::Value> {
     // The first write opens the log; that is not what is measured.
     store.ledger().append(Batch::default())?;
-    let run = now_ms();
-    let began = Instant::now();
+    let run = format!("{}-{}", now_ms(), std::process::id());
+    let run = run.as_str();
+    let (began, used) = (Instant::now(), cpu_seconds()?);
     let each: Vec<Result<Vec<f64>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
-            .map(|writer| {
-                scope.spawn(move || write_chain(store, deltas, n / writers, &format!("bench/{run}-{writer}")))
-            })
+            .map(|writer| scope.spawn(move || write(store, deltas, n / writers, &format!("bench/{run}-{writer}"))))
             .collect();
         threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::usage("a writer died"))))
             .collect()
     });
-    let seconds = began.elapsed().as_secs_f64();
+    let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu_seconds()? - used);
     let mut latencies = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
     latencies.sort_by(f64::total_cmp);
     let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or(0.0) * 1e6;
-    Ok(json!({"seconds": seconds, "n": latencies.len(), "p50_us": at(0.5), "p99_us": at(0.99)}))
+    let (p50_us, p99_us) = (at(0.5), at(0.99));
+    let n = latencies.len();
+    Ok(json!({"seconds": seconds, "n": n, "p50_us": p50_us, "p99_us": p99_us, "cpu_seconds": cpu_seconds}))
+}
+
+fn write_frames(store: &Store, deltas: &[Vec<u8>], n: usize, name: &str) -> Result<Vec<f64>> {
+    let stream = StreamId::new(StreamKind::Session, name).map_err(ServiceError::from)?;
+    let mut latencies = Vec::with_capacity(n);
+    for (index, delta) in deltas.iter().cycle().take(n).enumerate() {
+        let text: String = delta.iter().map(|byte| char::from(b'a' + byte % 26)).collect();
+        let json = json!({"type": "output_text_delta", "delta": text}).to_string();
+        let began = Instant::now();
+        let draft = Draft::parse(json.into_bytes()).map_err(ServiceError::from)?;
+        let id = format!("{name}-{index}");
+        let frame = NewFrame { stream: stream.clone(), draft, id, timestamp_ms: now_ms(), expected_seq: None };
+        store.ledger().append(Batch { frames: vec![frame], ..Batch::default() })?;
+        latencies.push(began.elapsed().as_secs_f64());
+    }
+    Ok(latencies)
 }
 
 fn write_chain(store: &Store, deltas: &[Vec<u8>], n: usize, principal: &str) -> Result<Vec<f64>> {

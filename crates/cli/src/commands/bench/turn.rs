@@ -54,7 +54,7 @@ fn lateness(text: &str) -> Option<f64> {
 }
 
 /// What this process has taken of the processors, in all its threads.
-fn cpu_seconds() -> Result<f64> {
+pub(super) fn cpu_seconds() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let ticks: Vec<f64> = after_name.split(' ').skip(11).take(2).filter_map(|word| word.parse().ok()).collect();
