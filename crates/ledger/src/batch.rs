@@ -6,6 +6,7 @@ use enjamb_core::frame::{Draft, KeyUse};
 use enjamb_core::{ArtifactId, StreamId, limits};
 
 use crate::error::LedgerError;
+use crate::job::Fence;
 use crate::record::SegmentRecord;
 
 /// One durable change: all of it is stored with one sync, or none of it is.
@@ -19,10 +20,17 @@ pub struct Batch {
     pub frames: Vec<NewFrame>,
     /// Makes a retry of this batch answer as the first did. Scoped to the streams of its frames.
     pub idempotency_key: Option<String>,
+    /// What tells the request under that key from others, when it is more than what is appended.
+    pub request: Option<RequestDigest>,
     /// Keys that frames were stored with elsewhere, by their places among `frames`: they are part of what the frames
     /// are, and are recorded as they were.
     pub former_keys: HashMap<usize, KeyUse>,
+    /// The turn at a job that this is written for: refused, once another node has had a turn after it.
+    pub fence: Option<Fence>,
 }
+
+/// Tells one request from another.
+pub type RequestDigest = [u8; 16];
 
 #[derive(Clone, Debug)]
 pub struct NewArtifact {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use enjamb_core::chain::Stop;
 use enjamb_core::lexicon::Postings;
@@ -12,6 +13,8 @@ use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
+use crate::job::{Job, JobKind};
+use crate::objects::{Objects, ObjectsAddress};
 use crate::record::FrameRecord;
 use crate::segments::{SegmentFile, Segments};
 use crate::{
@@ -22,21 +25,25 @@ use crate::{
 
 /// The file of a directory whose store is in a database: its one line is the address.
 const DATABASE_FILE: &str = "database";
+/// The file of a directory whose segments live elsewhere: its one line is where.
+const OBJECTS_FILE: &str = "objects";
 
+/// A second one is the same engine.
+#[derive(Clone)]
 pub enum Engine {
-    Directory(Box<SqliteLedger>),
-    Database(Box<PostgresLedger>),
+    Directory(Arc<SqliteLedger>),
+    Database(Arc<PostgresLedger>),
 }
 
 impl From<SqliteLedger> for Engine {
     fn from(ledger: SqliteLedger) -> Self {
-        Self::Directory(Box::new(ledger))
+        Self::Directory(Arc::new(ledger))
     }
 }
 
 impl From<PostgresLedger> for Engine {
     fn from(ledger: PostgresLedger) -> Self {
-        Self::Database(Box::new(ledger))
+        Self::Database(Arc::new(ledger))
     }
 }
 
@@ -52,27 +59,46 @@ macro_rules! either {
 
 /// Says that the store of a directory is in a database. What is of this machine alone stays in the directory.
 pub fn link_database(dir: &Path, address: &str) -> Result<()> {
-    let path = dir.join(DATABASE_FILE);
-    let failed = |error| LedgerError::io(&path, error);
     if dir.join("log.db").exists() {
         let detail = "it has records of its own, so its store cannot be in a database".to_owned();
         return Err(LedgerError::NotAStore { path: dir.to_owned(), detail });
     }
+    link(dir, DATABASE_FILE, address)
+}
+
+/// The address of the database that a directory's store is in, if it is.
+pub fn linked_database(dir: &Path) -> Result<Option<String>> {
+    linked(dir, DATABASE_FILE)
+}
+
+/// Says where the segments of a directory's store live.
+pub fn link_objects(dir: &Path, address: &str) -> Result<()> {
+    ObjectsAddress::parse(address)?;
+    link(dir, OBJECTS_FILE, address)
+}
+
+/// Where the segments of a directory's store live, if somebody said so here.
+pub fn linked_objects(dir: &Path) -> Result<Option<String>> {
+    linked(dir, OBJECTS_FILE)
+}
+
+fn link(dir: &Path, name: &str, address: &str) -> Result<()> {
+    let path = dir.join(name);
+    let failed = |error| LedgerError::io(&path, error);
     private::make_dir(dir).map_err(failed)?;
     match std::fs::read_to_string(&path) {
         Ok(linked) if linked.trim_end() == address => return Ok(()),
         _ => {}
     }
     // Whoever reads it meanwhile finds the old line or the new one.
-    let new = dir.join(format!("{DATABASE_FILE}.{}", std::process::id()));
+    let new = dir.join(format!("{name}.{}", std::process::id()));
     let mut file = private::create(&new).map_err(failed)?;
     std::io::Write::write_all(&mut file, format!("{address}\n").as_bytes()).map_err(failed)?;
     std::fs::rename(&new, &path).map_err(failed)
 }
 
-/// The address of the database that a directory's store is in, if it is.
-pub fn linked_database(dir: &Path) -> Result<Option<String>> {
-    let path = dir.join(DATABASE_FILE);
+fn linked(dir: &Path, name: &str) -> Result<Option<String>> {
+    let path = dir.join(name);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -81,20 +107,41 @@ pub fn linked_database(dir: &Path) -> Result<Option<String>> {
     }
 }
 
+fn options(dir: &Path) -> Result<PostgresOptions> {
+    let objects = linked_objects(dir)?.as_deref().map(ObjectsAddress::parse).transpose()?;
+    Ok(PostgresOptions { objects, ..PostgresOptions::at(dir) })
+}
+
+fn in_directory(dir: &Path, ledger: SqliteLedger) -> Result<Engine> {
+    match linked_objects(dir)? {
+        None => Ok(ledger.into()),
+        Some(address) => Ok(ledger.with_objects(ObjectsAddress::parse(&address)?)?.into()),
+    }
+}
+
+fn in_database(dir: &Path, opened: Result<PostgresLedger>) -> Result<Engine> {
+    if let Err(LedgerError::ObjectsDiffer { .. }) = &opened {
+        // What somebody named does not hold, so it is not to be remembered.
+        let path = dir.join(OBJECTS_FILE);
+        std::fs::remove_file(&path).map_err(|error| LedgerError::io(path, error))?;
+    }
+    opened.map(Engine::from)
+}
+
 impl Engine {
     /// Opens the store of a directory.
     pub fn open(dir: &Path) -> Result<Self> {
         match linked_database(dir)? {
-            None => SqliteLedger::open(dir, SqliteOptions::default()).map(Self::from),
-            Some(address) => PostgresLedger::open(&address, &PostgresOptions::at(dir)).map(Self::from),
+            None => in_directory(dir, SqliteLedger::open(dir, SqliteOptions::default())?),
+            Some(address) => in_database(dir, PostgresLedger::open(&address, &options(dir)?)),
         }
     }
 
     /// Opens the store of a directory, making it if there is none.
     pub fn create(dir: &Path, store_id: &str) -> Result<Self> {
         match linked_database(dir)? {
-            None => SqliteLedger::create(dir, SqliteOptions::default(), store_id).map(Self::from),
-            Some(address) => PostgresLedger::create(&address, &PostgresOptions::at(dir), store_id).map(Self::from),
+            None => in_directory(dir, SqliteLedger::create(dir, SqliteOptions::default(), store_id)?),
+            Some(address) => in_database(dir, PostgresLedger::create(&address, &options(dir)?, store_id)),
         }
     }
 
@@ -122,35 +169,42 @@ impl Engine {
 
     /// Frees the bytes of artifacts that were dropped, given where they were before.
     pub fn erase(&self, dropped: &[ArtifactPlace], progress: &mut Progress<'_>) -> Result<()> {
-        match self {
-            Self::Directory(ledger) => ledger.erase(dropped, progress),
-            Self::Database(ledger) => ledger.erase(dropped),
-        }
+        either!(self, erase(dropped, progress))
     }
 
-    /// Segment files that nothing names. In a database nobody can say: another node may be about to name one.
+    /// Segments that nothing names. Of a database without a place for them that all nodes have, nobody can say.
     pub fn unnamed_files(&self) -> Result<Vec<SegmentFile>> {
-        match self {
-            Self::Directory(ledger) => ledger.unnamed_files(),
-            Self::Database(_) => Ok(Vec::new()),
-        }
+        either!(self, unnamed_files())
     }
 
-    /// Removes segment files that nothing names; `None` when it must wait, because someone may be writing one.
+    /// Removes segments that nothing names; `None` when it must wait, because someone may be writing one.
     pub fn sweep(&self) -> Result<Option<u64>> {
-        match self {
-            Self::Directory(ledger) => ledger.sweep(),
-            Self::Database(_) => Ok(None),
-        }
+        either!(self, sweep())
     }
 
     pub fn seal(&self, progress: &mut Progress<'_>) -> Result<Sealed> {
+        either!(self, seal(progress))
+    }
+
+    /// Pushes what is to be upstream and lets go of copies that are too many; in a database both are done as it is written
+    /// and read. Returns how many segments were pushed.
+    pub fn replicate(&self, progress: &mut Progress<'_>) -> Result<u64> {
         match self {
-            Self::Directory(ledger) => ledger.seal(progress),
-            Self::Database(_) => Err(LedgerError::NotInDatabase {
-                what: "moving records into segments",
-                instead: "the server keeps them, and VACUUM makes room for what was dropped",
-            }),
+            Self::Directory(ledger) => ledger.replicate(progress),
+            Self::Database(_) => Ok(0),
+        }
+    }
+
+    /// Where segments live, or are as well, besides this machine.
+    pub fn objects(&self) -> Option<&Objects> {
+        either!(self, objects())
+    }
+
+    /// Bytes that sealing would move, about; of a directory, those of the whole log.
+    pub fn hot_bytes(&self) -> Result<u64> {
+        match self {
+            Self::Directory(ledger) => Ok(std::fs::metadata(ledger.dir().join("log.db")).map_or(0, |log| log.len())),
+            Self::Database(ledger) => ledger.hot_bytes(),
         }
     }
 
@@ -159,8 +213,16 @@ impl Engine {
             Self::Directory(ledger) => ledger.backup(to, progress),
             Self::Database(_) => Err(LedgerError::NotInDatabase {
                 what: "a backup",
-                instead: "use pg_dump --schema, and copy the directory of segments after it",
+                instead: "use pg_dump --schema, and copy the objects after it",
             }),
+        }
+    }
+
+    /// Takes a turn at a background job, unless another node is at it.
+    pub fn job(&self, job: JobKind) -> Result<Job<'_>> {
+        match self {
+            Self::Directory(_) => Ok(Job(None)),
+            Self::Database(ledger) => Ok(Job(Some(ledger.hold(job)?))),
         }
     }
 

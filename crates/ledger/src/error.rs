@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use enjamb_core::frame::FrameError;
 use enjamb_core::order::{Refusal, Rule};
-use enjamb_core::{ArtifactId, ErrorKind, StreamId};
+use enjamb_core::{ArtifactId, Digest, ErrorKind, StreamId};
 
+use crate::job::JobKind;
+use crate::objects::ObjectsError;
 use crate::segment::{SegmentError, SegmentWriteError};
 
 /// What is damaged when SQLite cannot read its own pages.
@@ -60,8 +62,20 @@ pub enum LedgerError {
     Poisoned,
     #[error("{address} is no address of a database: {detail}")]
     BadAddress { address: String, detail: String },
+    #[error("{address} is no address of an object store: {detail}")]
+    BadObjects { address: String, detail: String },
+    #[error("the segments of {store} are in {there}, not in {named}: leave --objects out, or name where they are")]
+    ObjectsDiffer { store: String, there: String, named: String },
+    #[error(transparent)]
+    Objects(ObjectsError),
+    #[error("segment {0} was taken away while this was being written: send its bytes again")]
+    SegmentGone(Digest),
     #[error("{what} is not for a store in a database: {instead}")]
     NotInDatabase { what: &'static str, instead: &'static str },
+    #[error("another node is at {job}; one that dies loses its turn within {silence_s} s")]
+    JobTaken { job: JobKind, silence_s: u64 },
+    #[error("this node was silent for too long and lost its turn at {job}: another one has taken over")]
+    JobLost { job: JobKind },
     #[error("{server} cannot be reached: {detail}")]
     Unreachable { server: String, detail: String },
     #[error("the database failed while {doing}: {detail}")]
@@ -157,19 +171,25 @@ impl LedgerError {
         match self {
             Self::Frame(error) => error.kind(),
             Self::Refused(refusal) => refusal.kind(),
-            Self::SeqConflict { .. } | Self::KeyReused { .. } | Self::ArtifactGone(_) => ErrorKind::Conflict,
+            Self::SeqConflict { .. }
+            | Self::KeyReused { .. }
+            | Self::ArtifactGone(_)
+            | Self::SegmentGone(_)
+            | Self::JobLost { .. } => ErrorKind::Conflict,
             Self::BadKey(_)
             | Self::TooLarge { .. }
             | Self::BadRange { .. }
             | Self::NotAStore { .. }
-            | Self::BadAddress { .. } => ErrorKind::Invalid,
+            | Self::BadAddress { .. }
+            | Self::BadObjects { .. }
+            | Self::ObjectsDiffer { .. } => ErrorKind::Invalid,
             Self::NoArtifact(_) | Self::NoStore(_) => ErrorKind::NotFound,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::TooNew { .. } | Self::NotInDatabase { .. } => ErrorKind::Unsupported,
             Self::Denied { .. } => ErrorKind::Denied,
-            Self::Busy { .. } => ErrorKind::Busy,
+            Self::Busy { .. } | Self::JobTaken { .. } => ErrorKind::Busy,
             Self::Full { .. } | Self::Poisoned | Self::Disk { .. } | Self::Io { .. } => ErrorKind::Unavailable,
-            Self::Unreachable { .. } | Self::Database { .. } => ErrorKind::Unavailable,
+            Self::Unreachable { .. } | Self::Database { .. } | Self::Objects(_) => ErrorKind::Unavailable,
             Self::Segment(error) => segment_kind(error),
             Self::Output(_) => ErrorKind::Unavailable,
             Self::SegmentWrite(_) => ErrorKind::Internal,
@@ -197,15 +217,27 @@ impl LedgerError {
             Self::Busy { .. } => "store-busy",
             Self::Poisoned => "storage-poisoned",
             Self::BadAddress { .. } => "bad-store-address",
+            Self::BadObjects { .. } => "bad-objects-address",
+            Self::ObjectsDiffer { .. } => "objects-differ",
+            Self::Objects(_) => "objects-unavailable",
+            Self::SegmentGone(_) => "segment-gone",
             Self::NotInDatabase { .. } => "not-in-database",
+            Self::JobTaken { .. } => "job-taken",
+            Self::JobLost { .. } => "job-lost",
             Self::Unreachable { .. } => "store-unreachable",
             Self::Disk { .. } | Self::Database { .. } | Self::Io { .. } => "storage-error",
             Self::Output(_) => "output-closed",
+            Self::Segment(SegmentError::Io { source, .. }) if is_of_objects(source) => "objects-unavailable",
             Self::Segment(SegmentError::Io { .. }) | Self::SegmentWrite(_) => "storage-error",
             Self::Segment(SegmentError::TooNew { .. }) => "store-too-new",
             Self::Segment(_) => "corrupt",
         }
     }
+}
+
+/// Whether it was an object store that failed, and not a disk.
+fn is_of_objects(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<ObjectsError>())
 }
 
 /// A segment that is named but not there, or lacks what it is named for, is as damaged as one with flipped bits.

@@ -9,7 +9,7 @@ use enjamb_core::frame::{Completed, Completion, Frame, FrameError, KeyUse, RawFr
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
 
-use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame};
+use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame, RequestDigest};
 use crate::error::LedgerError;
 use crate::index::KeyRow;
 use crate::record::{FrameRecord, Record};
@@ -170,6 +170,24 @@ pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Pla
     Ok(planned)
 }
 
+/// Asks all that planning a batch asks, whatever the answers are. Who looks facts up in advance learns which they are:
+/// planning ends at the first refusal, and would tell of one at a time.
+pub fn survey(batch: Batch, facts: &dyn Facts) {
+    let mut learned = Recent::default();
+    for artifact in &batch.artifacts {
+        let _ = facts.has_artifact(&artifact.id);
+    }
+    for frame in batch.frames {
+        let seq = frame.expected_seq.or(frame.draft.seq()).unwrap_or_default();
+        let asked = Completion { stream: &frame.stream, id: &frame.id, seq, timestamp_ms: frame.timestamp_ms };
+        // What cannot be a frame is refused for that.
+        let Ok(Completed { raw, frame: read, digest }) = frame.draft.complete(asked) else { continue };
+        let _ = admit_read(&raw, read, digest, &Layered { newer: &learned, older: facts });
+        let marks = order::marks(&raw).into_iter().map(|mark| ((mark.scope, mark.key), mark.value));
+        learned.marks.extend(marks);
+    }
+}
+
 fn plan_artifact(
     planned: &mut Planned,
     learned: &mut Recent,
@@ -303,7 +321,10 @@ fn key_uses(batch: &Batch) -> HashMap<StreamId, KeyUse> {
 }
 
 /// Tells one request from another. What the store fills in (ids, times) is left out: a retry has others.
-fn request_digest(batch: &Batch) -> [u8; 16] {
+fn request_digest(batch: &Batch) -> RequestDigest {
+    if let Some(request) = batch.request {
+        return request;
+    }
     let mut hasher = Hasher::new();
     for artifact in &batch.artifacts {
         hasher.update(artifact.id.digest().as_bytes());

@@ -18,6 +18,13 @@ pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
 }
 
+/// An empty file without a name, gone when it is closed.
+pub fn scratch(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    fs::remove_file(path)?;
+    Ok(file)
+}
+
 /// Makes a file its owner's alone without opening it: whoever closes a file gives up all locks that the process has on it,
 /// and those of SQLite are such locks.
 pub fn restrict(path: &Path) -> io::Result<()> {

@@ -1,4 +1,8 @@
-//! Segment files: written and synced here, read through `object_store`, so that they may live anywhere later.
+//! Segment files: written and synced here, pushed upstream where a store has one, and read from wherever they are.
+
+mod blocks;
+mod stored;
+mod upstream;
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -7,26 +11,29 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use enjamb_core::{ArtifactId, Digest};
-use futures_executor::block_on;
-use object_store::local::LocalFileSystem;
-use object_store::{ObjectStore, ObjectStoreExt, path::Path as ObjectPath};
 
 use crate::Sink;
 use crate::error::LedgerError;
+use crate::objects::file_name;
 use crate::private;
-use crate::segment::{Blocks, Fetch, Key, RawBlock, ReadAt, Segment, SegmentError};
+use crate::segment::{Blocks, Fetch, Key, Place, RawBlock, Segment, SegmentError};
+use blocks::BlockCache;
+pub use stored::Stored;
+pub(crate) use upstream::{About, Register, Role, Upstream};
 
-/// Raw bytes of blocks that are kept for the next reader.
-const BLOCK_CACHE_BYTES_MAX: usize = 48 << 20;
+/// How a note ends that says of a segment that it is upstream.
+pub(crate) const AWAY: &str = ".away";
 /// Segments whose footers are kept.
 const OPEN_SEGMENTS_MAX: usize = 64;
 
 /// All segments of a store.
 pub struct Segments {
     dir: PathBuf,
-    store: Arc<dyn ObjectStore>,
+    /// Where they live; without one, here.
+    upstream: Option<Arc<Upstream>>,
     open: Mutex<HashMap<Digest, Arc<Segment<Stored>>>>,
     blocks: Mutex<BlockCache>,
 }
@@ -45,9 +52,16 @@ impl Segments {
     pub fn open(dir: &Path) -> Result<Self, LedgerError> {
         let dir = dir.join("segments");
         private::make_dir(&dir).map_err(|error| LedgerError::io(&dir, error))?;
-        let store = LocalFileSystem::new_with_prefix(&dir)
-            .map_err(|error| LedgerError::io(&dir, io::Error::other(error.to_string())))?;
-        Ok(Self { dir, store: Arc::new(store), open: Mutex::default(), blocks: Mutex::default() })
+        Ok(Self { dir, upstream: None, open: Mutex::default(), blocks: Mutex::default() })
+    }
+
+    /// The same, with a place that they live in; what is in the directory is there to be read sooner.
+    pub(crate) fn with_upstream(self, upstream: Upstream) -> Self {
+        Self { upstream: Some(Arc::new(upstream)), ..self }
+    }
+
+    pub(crate) fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_deref()
     }
 
     /// Keeps files that nothing names yet from being swept. Held from before a segment is begun until it is named.
@@ -81,11 +95,21 @@ impl Segments {
         private::create_if_missing(&path).map_err(|error| LedgerError::io(path, error))
     }
 
+    /// A name that nobody else uses.
+    fn new_path(&self) -> PathBuf {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        self.dir.join(format!("tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// A file for bytes that are needed for a while.
+    pub(crate) fn scratch(&self) -> Result<File, LedgerError> {
+        let path = self.new_path();
+        private::scratch(&path).map_err(|error| LedgerError::io(&path, error))
+    }
+
     /// Begins a new segment.
     pub fn create(&self) -> Result<NewSegment, LedgerError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("tmp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = self.dir.join(name);
+        let path = self.new_path();
         let file = private::create(&path).map_err(|error| LedgerError::io(&path, error))?;
         Ok(NewSegment { path, file: BufWriter::with_capacity(1 << 18, file) })
     }
@@ -96,7 +120,17 @@ impl Segments {
         file.sync_all().map_err(|error| LedgerError::io(&new.path, error))?;
         let path = self.path(digest);
         fs::rename(&new.path, &path).map_err(|error| LedgerError::io(&path, error))?;
-        sync_dir(&self.dir)
+        sync_dir(&self.dir)?;
+        match &self.upstream {
+            Some(upstream) if upstream.role == Role::Home => self.push(digest),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a segment that is here where all segments live, and notes that it is there.
+    pub(crate) fn push(&self, digest: &Digest) -> Result<(), LedgerError> {
+        let Some(upstream) = &self.upstream else { return Ok(()) };
+        upstream.push(digest, &self.path(digest))
     }
 
     /// Gives up a segment that turned out not to be needed.
@@ -122,17 +156,20 @@ impl Segments {
                 Err(error) => return Err(LedgerError::io(entry.path(), error)),
             };
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".lock") {
+            if name.ends_with(".lock") || name.ends_with(AWAY) {
                 continue;
             }
             let digest = name.strip_suffix(".seg").and_then(Digest::from_hex);
-            files.push(SegmentFile { path: entry.path(), digest, bytes: meta.len() });
+            let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            files.push(SegmentFile { path: entry.path(), digest, bytes: meta.len(), used });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
     }
 
     pub fn remove(&self, file: &SegmentFile) -> Result<(), LedgerError> {
+        // An open file takes up room though it has no name.
+        file.digest.map(|digest| lock(&self.open).remove(&digest));
         fs::remove_file(&file.path).map_err(|error| LedgerError::io(&file.path, error))
     }
 
@@ -141,7 +178,13 @@ impl Segments {
         if let Some(segment) = lock(&self.open).get(digest) {
             return Ok(segment.clone());
         }
-        let segment = Arc::new(Segment::open(self.stored(digest)?, *digest)?);
+        // Of several who want what is not here one fetches it.
+        let _turn = self.upstream.as_ref().map(|upstream| upstream.turn(digest));
+        if let Some(segment) = lock(&self.open).get(digest) {
+            return Ok(segment.clone());
+        }
+        let opened = self.stored(digest).and_then(|stored| Segment::open(stored, *digest));
+        let segment = Arc::new(opened.or_else(|error| Segment::open(self.mended(digest, error)?, *digest))?);
         let mut open = lock(&self.open);
         if open.len() >= OPEN_SEGMENTS_MAX {
             open.clear();
@@ -150,19 +193,50 @@ impl Segments {
         Ok(segment)
     }
 
+    /// Whether a segment is there: here with a footer that is right, or upstream.
+    pub(crate) fn glance(&self, digest: &Digest) -> Result<(), SegmentError> {
+        match self.path(digest).is_file() || self.upstream.is_none() {
+            true => self.segment(digest).map(drop),
+            false => self.glance_upstream(digest),
+        }
+    }
+
+    /// Whether a segment is upstream, if it should be.
+    pub(crate) fn glance_upstream(&self, digest: &Digest) -> Result<(), SegmentError> {
+        self.upstream.as_ref().map_or(Ok(()), |upstream| upstream.glance(digest))
+    }
+
+    /// The file of a segment, brought here if it is only upstream.
+    pub(crate) fn brought(&self, digest: &Digest) -> Result<PathBuf, LedgerError> {
+        let path = self.path(digest);
+        let Some(upstream) = self.upstream.as_ref().filter(|_| !path.is_file()) else { return Ok(path) };
+        let about = upstream.about(digest)?.ok_or(SegmentError::MissingSegment { segment: *digest })?;
+        upstream.fetch(&about, &path)?;
+        Ok(path)
+    }
+
     /// A reader of a segment's bytes, not looked at yet.
     pub fn stored(&self, digest: &Digest) -> Result<Stored, SegmentError> {
-        let path = ObjectPath::from(file_name(digest));
-        let found = block_on(self.store.head(&path));
-        let meta = found.map_err(|error| match error {
-            object_store::Error::NotFound { .. } => SegmentError::MissingSegment { segment: *digest },
-            other => SegmentError::Io {
-                segment: *digest,
-                place: crate::segment::Place::File,
-                source: io::Error::other(other.to_string()),
-            },
-        })?;
-        Ok(Stored { store: self.store.clone(), path, len: meta.size })
+        let path = self.path(digest);
+        match (Stored::here(&path), &self.upstream) {
+            (Ok(stored), None) => Ok(stored),
+            (Ok(stored), Some(_)) => Ok(stored.touch()),
+            (Err(error), None) if error.kind() == io::ErrorKind::NotFound => {
+                Err(SegmentError::MissingSegment { segment: *digest })
+            }
+            (Err(source), None) => Err(SegmentError::Io { segment: *digest, place: Place::File, source }),
+            (Err(_), Some(upstream)) => Stored::away(upstream, digest, path),
+        }
+    }
+
+    /// Another copy of a segment whose bytes turned out to be wrong, or the error if there is none.
+    fn mended(&self, digest: &Digest, error: SegmentError) -> Result<Stored, SegmentError> {
+        let Some(upstream) = &self.upstream else { return Err(error) };
+        if !matches!(error, SegmentError::Corrupt { .. }) {
+            return Err(error);
+        }
+        lock(&self.open).remove(digest);
+        Stored::anew(upstream, digest, &self.path(digest)).ok_or(error)
     }
 
     /// The body of a sealed record.
@@ -195,7 +269,9 @@ impl Fetch for Segments {
         if let Some(bytes) = lock(&self.blocks).get(segment, block) {
             return Ok(bytes);
         }
-        let bytes = RawBlock::new(self.segment(segment)?.load_block(block)?);
+        let loaded = self.segment(segment)?.load_block(block);
+        let again = |error| Segment::open(self.mended(segment, error)?, *segment)?.load_block(block);
+        let bytes = RawBlock::new(loaded.or_else(again)?);
         lock(&self.blocks).put(segment, block, bytes.clone());
         Ok(bytes)
     }
@@ -214,75 +290,8 @@ pub struct SegmentFile {
     /// `None` when the name is not that of a segment.
     pub digest: Option<Digest>,
     pub bytes: u64,
-}
-
-/// The bytes of one segment, wherever the object store keeps them.
-pub struct Stored {
-    store: Arc<dyn ObjectStore>,
-    path: ObjectPath,
-    len: u64,
-}
-
-impl Stored {
-    pub fn file_bytes(&self) -> u64 {
-        self.len
-    }
-}
-
-impl ReadAt for Stored {
-    fn file_len(&self) -> io::Result<u64> {
-        Ok(self.len)
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        let range = offset..offset + buf.len() as u64;
-        let bytes =
-            block_on(self.store.get_range(&self.path, range)).map_err(|error| io::Error::other(error.to_string()))?;
-        if bytes.len() != buf.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        buf.copy_from_slice(&bytes);
-        Ok(())
-    }
-}
-
-/// Blocks by last use, dropped from the least recent on when they grow past the bound.
-#[derive(Default)]
-struct BlockCache {
-    blocks: HashMap<(Digest, u32), (RawBlock, u64)>,
-    bytes: usize,
-    clock: u64,
-}
-
-impl BlockCache {
-    fn get(&mut self, segment: &Digest, block: u32) -> Option<RawBlock> {
-        self.clock += 1;
-        let (bytes, used) = self.blocks.get_mut(&(*segment, block))?;
-        *used = self.clock;
-        Some(bytes.clone())
-    }
-
-    fn put(&mut self, segment: &Digest, block: u32, bytes: RawBlock) {
-        self.clock += 1;
-        self.bytes += bytes.len();
-        if let Some((old, _)) = self.blocks.insert((*segment, block), (bytes, self.clock)) {
-            self.bytes -= old.len();
-        }
-        while self.bytes > BLOCK_CACHE_BYTES_MAX && self.blocks.len() > 1 {
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        let oldest = self.blocks.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
-        if let Some((bytes, _)) = oldest.and_then(|key| self.blocks.remove(&key)) {
-            self.bytes -= bytes.len();
-        }
-    }
-}
-
-fn file_name(digest: &Digest) -> String {
-    format!("{digest}.seg")
+    /// When it was written; or opened last, if it lives upstream.
+    pub used: SystemTime,
 }
 
 /// Makes names in a directory as durable as the files they name.

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Digest;
-use enjamb_ledger::{Engine, ServerSettings, link_database, linked_database, namespace_address, shown_address};
+use enjamb_ledger::{
+    ConditionalPuts, Engine, ObjectsError, ServerSettings, link_database, link_objects, linked_database,
+    namespace_address, shown_address,
+};
 
 pub use enjamb_ledger::is_database;
 
@@ -15,19 +18,43 @@ const DIR: &str = "databases";
 /// Where the stores of namespaces are, below a store's own directory.
 const NAMESPACES: &str = "namespaces";
 
-/// The directory of the store at an address, made if it is not there. It is the same for one database and schema, whoever
-/// logs in.
+/// The directory of the store at an address, whether it is there or not. It is the same for one database and schema,
+/// whoever logs in.
 pub fn database_dir(home: &Path, address: &str) -> Result<PathBuf> {
     let name = Digest::of(shown_address(address)?.as_bytes()).to_string();
-    let dir = home.join(DIR).join(&name[..16]);
+    Ok(home.join(DIR).join(&name[..16]))
+}
+
+/// As [`database_dir`], made if it is not there. If somebody says where its segments live, that is remembered.
+pub fn make_database_dir(home: &Path, address: &str, objects: Option<&str>) -> Result<PathBuf> {
+    let dir = database_dir(home, address)?;
     link_database(&dir, address)?;
+    objects.map_or(Ok(()), |objects| link_objects(&dir, objects))?;
     Ok(dir)
+}
+
+/// Says of a store in a directory that some of its segments are to be in an object store as well. `false` when there is no
+/// store.
+pub fn objects_of(dir: &Path, objects: &str) -> Result<bool> {
+    if !dir.join("log.db").is_file() {
+        return Ok(false);
+    }
+    link_objects(dir, objects)?;
+    Ok(true)
+}
+
+/// Where the store of a directory is, as it may be shown: there, or at the address of a database.
+pub fn shown_store(dir: &Path) -> Result<String> {
+    match linked_database(dir)? {
+        None => Ok(dir.display().to_string()),
+        Some(address) => Ok(shown_address(&address)?),
+    }
 }
 
 impl Store {
     /// Where the store is, as it may be shown: a directory, or the address of a database.
     pub fn location(&self) -> String {
-        match &self.ledger {
+        match self.ledger() {
             Engine::Directory(ledger) => ledger.dir().display().to_string(),
             Engine::Database(ledger) => ledger.shown().to_owned(),
         }
@@ -39,14 +66,48 @@ impl Store {
         if let Some(address) = linked_database(self.dir())? {
             link_database(&dir, &namespace_address(&address, name)?)?;
         }
+        // What somebody wants of one store in a directory, they need not want of another.
+        if let Engine::Database(ledger) = &*self.ledger
+            && let Some(objects) = ledger.objects()
+        {
+            link_objects(&dir, &objects.address().to_string())?;
+        }
         Self::create(&dir, env)
     }
 
     /// What matters about the server that a store is kept by.
     pub(crate) fn check_server(&self) -> Result<Vec<Check>> {
-        match &self.ledger {
+        match self.ledger() {
             Engine::Directory(_) => Ok(Vec::new()),
-            Engine::Database(ledger) => Ok(server_checks(&ledger.server_settings()?)),
+            Engine::Database(ledger) => {
+                let mut checks = server_checks(&ledger.server_settings()?);
+                checks.extend(ledger.objects().is_none().then(|| {
+                    Check::warning(
+                        "objects",
+                        "segments are on each machine: only the one that took a large artifact can give it back",
+                        "name a place that all nodes have: --objects s3://bucket/prefix, or a directory",
+                    )
+                }));
+                Ok(checks)
+            }
+        }
+    }
+
+    /// What matters about the object store that segments are in, if they are in one.
+    pub(crate) fn check_objects(&self) -> Option<Check> {
+        self.ledger.objects().map(|objects| objects_check(&objects.shown(), objects.probe()))
+    }
+}
+
+/// Whether objects can be put and read back. What becomes of conditions is told for those who use the bucket otherwise.
+fn objects_check(place: &str, probed: std::result::Result<ConditionalPuts, ObjectsError>) -> Check {
+    let told = |what: &str| Check::good("objects", format!("{place} can be written and read, and {what}"));
+    match probed {
+        Ok(ConditionalPuts::Honoured) => told("honours conditional puts"),
+        Ok(ConditionalPuts::Ignored) => told("ignores conditional puts, on which nothing here depends"),
+        Ok(ConditionalPuts::Unsupported) => told("does not know conditional puts, on which nothing here depends"),
+        Err(error) => {
+            Check::bad("objects", error.to_string(), "check AWS_ENDPOINT_URL, the credentials and the bucket")
         }
     }
 }

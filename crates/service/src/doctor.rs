@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use enjamb_ledger::{Batch, Ledger};
+use enjamb_ledger::Batch;
 
 use crate::{Result, Store};
 
@@ -65,6 +65,7 @@ impl Store {
             server if server.is_empty() => checks.push(check_wal(self.dir())),
             server => checks.extend(server),
         }
+        checks.extend(self.check_objects());
         checks.push(self.check_write());
         Ok(checks)
     }

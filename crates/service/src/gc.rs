@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use enjamb_core::frame::{ArtifactCondemned, ArtifactDropped, Body, artifact_mentions};
 use enjamb_core::order::{MarkKey, Rule, Scope};
 use enjamb_core::{ArtifactId, StreamId, StreamKind};
-use enjamb_ledger::{ArtifactPlace, Ledger, LedgerError, Progress};
+use enjamb_ledger::{ArtifactPlace, Job, JobKind, Ledger, LedgerError, Progress};
 
 use crate::{Actor, Result, ServiceError, Store};
 
@@ -103,12 +103,13 @@ impl Store {
 
     /// Runs a cycle: drops what an earlier one condemned, condemns the rest, and removes files that nothing names.
     pub fn gc_run(&self, by: &Actor, progress: &mut Progress<'_>) -> Result<GcRun> {
+        let job = self.ledger.job(JobKind::Collect)?;
         let plan = self.gc_plan()?;
         let (condemned, fresh): (Vec<_>, Vec<_>) = plan.candidates.iter().partition(|candidate| candidate.condemned);
         let mut run = GcRun::default();
         let mut places = Vec::new();
         for group in condemned.chunks(IDS_PER_FRAME) {
-            places.extend(self.drop_group(group, by)?);
+            places.extend(self.drop_group(&job, group, by)?);
         }
         run.dropped = places.len() as u64;
         run.dropped_bytes = places.iter().map(|place: &ArtifactPlace| place.len).sum();
@@ -119,7 +120,7 @@ impl Store {
             let artifact_ids = group.iter().map(|candidate| candidate.id.to_hex()).collect();
             let (actor_id, origin) = (by.actor_id.clone(), by.origin.clone());
             let body: Body = ArtifactCondemned { artifact_ids, actor_id, origin }.into();
-            self.append_bodies(&StreamId::artifacts(), &[body], Vec::new())?;
+            self.append_for(&job, &StreamId::artifacts(), &body)?;
             run.condemned += group.len() as u64;
         }
         match self.ledger.sweep()? {
@@ -130,7 +131,7 @@ impl Store {
     }
 
     /// Drops a group; when one of them was spared in the meantime, each goes by itself and that one stays.
-    fn drop_group(&self, group: &[&Candidate], by: &Actor) -> Result<Vec<ArtifactPlace>> {
+    fn drop_group(&self, job: &Job<'_>, group: &[&Candidate], by: &Actor) -> Result<Vec<ArtifactPlace>> {
         let mut places = Vec::new();
         for candidate in group {
             places.extend(self.ledger.place(&candidate.id)?);
@@ -138,13 +139,13 @@ impl Store {
         let (actor_id, origin) = (by.actor_id.clone(), by.origin.clone());
         let artifact_ids = group.iter().map(|candidate| candidate.id.to_hex()).collect();
         let body: Body = ArtifactDropped { artifact_ids, actor_id, origin }.into();
-        match self.append_bodies(&StreamId::artifacts(), &[body], Vec::new()) {
+        match self.append_for(job, &StreamId::artifacts(), &body) {
             Ok(_) => Ok(places),
             Err(ServiceError::Ledger(LedgerError::Refused(refusal))) if refusal.rule == Rule::NotCondemned => {
                 if group.len() == 1 {
                     return Ok(Vec::new());
                 }
-                let each = group.iter().map(|candidate| self.drop_group(&[candidate], by));
+                let each = group.iter().map(|candidate| self.drop_group(job, &[candidate], by));
                 Ok(each.collect::<Result<Vec<_>>>()?.concat())
             }
             Err(other) => Err(other),

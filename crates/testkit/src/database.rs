@@ -4,6 +4,7 @@
 
 mod server;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use enjamb_ledger::{PostgresLedger, PostgresOptions};
@@ -21,13 +22,17 @@ pub enum Database {
 }
 
 impl Database {
-    /// The one that all tests share, or one of its own. `None` when PostgreSQL is not installed: `cargo xtask test`
-    /// installs it.
+    /// The one that all tests share, or one of its own. `None` when PostgreSQL is not installed, which the test then says:
+    /// `cargo xtask test` installs it.
     pub fn find() -> Option<Self> {
-        match std::env::var(VARIABLE) {
+        let found = match std::env::var(VARIABLE) {
             Ok(address) if !address.is_empty() => Some(Self::Shared(address)),
             _ => Server::start().map(|server| Self::Own(Box::new(server))),
+        };
+        if found.is_none() {
+            eprintln!("skipped: PostgreSQL is not installed");
         }
+        found
     }
 
     pub fn address(&self) -> String {
@@ -42,6 +47,13 @@ impl Database {
         Schema::new(&self.address())
     }
 }
+
+/// Drops a schema, and those of its namespaces, whose names go on from its own.
+const DROP: &str = "DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT nspname FROM pg_namespace WHERE nspname = '{schema}' OR starts_with(nspname, '{schema}_') LOOP
+        EXECUTE format('DROP SCHEMA %I CASCADE', name);
+    END LOOP;
+END $$";
 
 /// A schema of one test, dropped with all it holds. Segments are beside it, in a directory.
 pub struct Schema {
@@ -66,6 +78,11 @@ impl Schema {
         self.address_at(&self.server)
     }
 
+    /// The address of the store in it, with its segments in a directory that all nodes have.
+    pub fn address_with_objects(&self, objects: &Path) -> String {
+        format!("{}&objects={}", self.address(), objects.display())
+    }
+
     /// The same store, reached through another server's address: one that is in between.
     pub fn address_at(&self, server: &str) -> String {
         let joint = if server.contains('?') { '&' } else { '?' };
@@ -73,7 +90,7 @@ impl Schema {
     }
 
     pub fn options(&self) -> PostgresOptions {
-        PostgresOptions { dir: self.dir.path().to_owned() }
+        PostgresOptions::at(self.dir.path())
     }
 
     pub fn create(&self) -> PostgresLedger {
@@ -93,6 +110,6 @@ impl Schema {
 impl Drop for Schema {
     fn drop(&mut self) {
         // A server that is gone took the schema along.
-        let _ = server::execute(&self.server, &format!("DROP SCHEMA IF EXISTS {} CASCADE", self.name));
+        let _ = server::execute(&self.server, &DROP.replace("{schema}", &self.name));
     }
 }

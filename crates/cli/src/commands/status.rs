@@ -103,6 +103,7 @@ fn remote_status(context: &mut Context<'_>, remote: &super::remote::Remote) -> R
 fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
     let dir = context.store_dir()?;
     let missed = super::missed_at(&dir).read();
+    let shown = enjamb_service::shown_store(&dir)?;
     if context.ui.is_json() {
         let found = super::import::found_at_home();
         let mut by_runtime = serde_json::Map::new();
@@ -111,14 +112,13 @@ fn nothing_yet(context: &mut Context<'_>) -> Result<Exit> {
             row["files"] = (row["files"].as_u64().unwrap_or(0) + 1).into();
             row["bytes"] = (row["bytes"].as_u64().unwrap_or(0) + file.size).into();
         }
-        context.ui.json(
-            "status",
-            json!({"path": dir.to_string_lossy(), "store_id": null, "found": by_runtime, "missed": missed.count}),
-        )?;
+        context
+            .ui
+            .json("status", json!({"path": shown, "store_id": null, "found": by_runtime, "missed": missed.count}))?;
         return Ok(Exit::Done);
     }
     let ui = &mut context.ui;
-    ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), dir.display()))?;
+    ui.line(format!("enjamb {}  nothing stored yet in {}", env!("CARGO_PKG_VERSION"), shown))?;
     if missed.count > 0 {
         ui.bad(&format!("{} of hooks missed: there is no store", plural(missed.count, "event")))?;
     }

@@ -4,6 +4,7 @@ use clap::Subcommand;
 
 use super::Context;
 use super::clone::Clone;
+use super::private::Private;
 use super::pull::Pull;
 use super::push::Push;
 use super::remotes::Remotes;
@@ -22,6 +23,8 @@ pub enum Stores {
     Pull(Pull),
     /// Make a store that has all that another one has
     Clone(Clone),
+    /// Keep streams and threads in this store, or list what stays
+    Private(Private),
 }
 
 impl Stores {
@@ -31,6 +34,7 @@ impl Stores {
             Self::Push(push) => push.run(context),
             Self::Pull(pull) => pull.run(context),
             Self::Clone(clone) => clone.run(context),
+            Self::Private(private) => private.run(context),
         }
     }
 }

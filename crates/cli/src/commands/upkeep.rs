@@ -1,9 +1,10 @@
 //! What a server does besides: it takes in what hooks tell of, and moves cold bytes into segments. Both with limits, on a
 //! thread that lets requests go first, and only until the process ends.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use enjamb_core::ErrorKind;
 use enjamb_service::{DrainBounds, Env, Store};
 
 use super::import::of_hooks;
@@ -11,9 +12,15 @@ use super::import::of_hooks;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of transcripts that are taken in at a time. What is beyond comes next.
 const DRAINED_BYTES_MAX: u64 = 256 << 20;
-/// The log is moved into segments when it has so many bytes, and not more often than this.
-const LOG_BYTES_MIN: u64 = 64 << 20;
+/// Records are moved into segments when they have so many bytes and hardly grow, or when they have very many; and not more
+/// often than this.
+const HOT_BYTES_MIN: u64 = 64 << 20;
+const HOT_BYTES_MAX: u64 = 4 << 30;
+/// Between one look and the next.
+const GROWTH_MAX: u64 = 16 << 20;
 const MAINTAIN_EVERY: Duration = Duration::from_secs(10 * 60);
+/// How often it is asked how many they are: a database has to look through them.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// What is wanted of it.
 #[derive(Clone, Debug)]
@@ -36,7 +43,8 @@ impl Upkeep {
         #[cfg(target_os = "linux")]
         let _ = rustix::process::setpriority_process(None, 10);
         let mut store = None;
-        let mut maintained: Option<Instant> = None;
+        let (mut maintained, mut looked): (Option<Instant>, Option<Instant>) = (None, None);
+        let mut before: Option<u64> = None;
         loop {
             std::thread::sleep(PAUSE);
             store = store.or_else(|| Store::open(&self.dir, Env::system()).ok());
@@ -45,23 +53,35 @@ impl Upkeep {
                 // What fails is tried again, and `status` shows it.
                 let _ = store.drain(&of_hooks(), DrainBounds { bytes_max: DRAINED_BYTES_MAX });
             }
-            let since = maintained.map(|at| at.elapsed());
-            if self.maintain && is_due(log_bytes(&self.dir), since) {
-                maintained = Some(Instant::now());
-                if let Err(error) = store.maintain(&mut |_, _| {}) {
-                    tracing::warn!(%error, "the log stays as it is: it could not be moved into segments");
+            let since = |at: Option<Instant>| at.map(|at| at.elapsed());
+            if self.maintain && is_over(since(maintained), MAINTAIN_EVERY) && is_over(since(looked), LOOK_EVERY) {
+                looked = Some(Instant::now());
+                let Ok(hot) = store.hot_bytes() else { continue };
+                if is_worth_it(hot, before.replace(hot).map_or(0, |before| hot.saturating_sub(before))) {
+                    maintained = looked;
+                    maintain(store);
                 }
             }
         }
     }
 }
 
-fn log_bytes(dir: &Path) -> u64 {
-    std::fs::metadata(dir.join("log.db")).map_or(0, |log| log.len())
+fn maintain(store: &Store) {
+    match store.maintain(&mut |_, _| {}) {
+        Err(error) if error.kind() == ErrorKind::Busy => tracing::debug!(%error, "somebody else moves records"),
+        Err(error) => tracing::warn!(%error, "records stay where they are: they could not be moved into segments"),
+        Ok(_) => {}
+    }
 }
 
-fn is_due(log_bytes: u64, since: Option<Duration>) -> bool {
-    log_bytes >= LOG_BYTES_MIN && since.is_none_or(|since| since >= MAINTAIN_EVERY)
+/// Whether it was long enough ago, if it was at all.
+fn is_over(since: Option<Duration>, pause: Duration) -> bool {
+    since.is_none_or(|since| since >= pause)
+}
+
+/// What is written now is not cold, and whoever writes it is not to share the processors with compression.
+fn is_worth_it(hot_bytes: u64, growth: u64) -> bool {
+    hot_bytes >= HOT_BYTES_MAX || (hot_bytes >= HOT_BYTES_MIN && growth <= GROWTH_MAX)
 }
 
 #[cfg(test)]
@@ -69,8 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_log_is_moved_now_and_then() {
-        assert!(is_due(LOG_BYTES_MIN, None) && is_due(1 << 30, Some(MAINTAIN_EVERY)));
-        assert!(!is_due(LOG_BYTES_MIN - 1, None) && !is_due(1 << 30, Some(Duration::from_secs(1))));
+    fn what_was_never_done_is_due() {
+        assert!(is_over(None, MAINTAIN_EVERY) && is_over(Some(MAINTAIN_EVERY), MAINTAIN_EVERY));
+        assert!(!is_over(Some(Duration::from_secs(1)), MAINTAIN_EVERY));
+    }
+
+    #[test]
+    fn many_records_are_moved_once_they_hardly_grow() {
+        assert!(is_worth_it(HOT_BYTES_MIN, 0) && !is_worth_it(HOT_BYTES_MIN - 1, 0));
+        assert!(!is_worth_it(1 << 30, GROWTH_MAX + 1), "they grow");
+        assert!(is_worth_it(HOT_BYTES_MAX, GROWTH_MAX + 1), "they are too many to wait");
     }
 }

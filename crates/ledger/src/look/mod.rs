@@ -4,10 +4,11 @@
 mod commits;
 mod timeline;
 
+use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, Digest, StreamId};
 
 use crate::error::LedgerError;
-use crate::index::{ArtifactRow, Index, IndexError, Lookup, StreamRow, unreadable};
+use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, StreamRow, unreadable};
 use crate::record::{FrameRecord, Record, STATION};
 use crate::{Result, StoredFrame, StreamSummary};
 
@@ -16,8 +17,8 @@ pub(crate) trait ByNumber {
     fn record(&self, n: u64) -> Result<Record>;
     /// Several at once, in the order in which they are asked for.
     fn records(&self, numbers: &[u64]) -> Result<Vec<Record>>;
-    /// Whether the record is in a segment, not in the log.
-    fn is_sealed(&self, n: u64) -> Result<bool>;
+    /// The segment that the record is in; `None` when it is in the log.
+    fn segment_of(&self, n: u64) -> Result<Option<Digest>>;
 }
 
 pub(crate) struct Look<'c> {
@@ -99,6 +100,21 @@ impl Look<'_> {
             Record::Bytes { id: found, bytes } if found == *id => Ok(bytes),
             _ => Err(LedgerError::corrupt(id.to_string(), format!("record {} does not hold its bytes", row.n)).into()),
         }
+    }
+
+    /// Where the bytes are of artifacts with one of these policies: in which segments, or `None`: in the log.
+    pub(crate) fn places_of(&self, policies: &[&str]) -> Looked<Vec<Option<Digest>>> {
+        let marks = self.index.marks(&Scope::Store, &MarkKey::Policy(ArtifactId::of(b"")))?;
+        let kept = marks.iter().filter(|(_, policy)| policies.contains(&policy.as_str()));
+        let mut places = Vec::new();
+        for id in kept.filter_map(|(id, _)| id.parse::<ArtifactId>().ok()) {
+            let Some(row) = self.index.artifact(&id)? else { continue };
+            places.push(match row.place {
+                Place::Segment => Some(self.segment_of(&id, &row)?),
+                Place::Record => self.records.segment_of(row.n)?,
+            });
+        }
+        Ok(places)
     }
 
     pub(crate) fn segment_of(&self, id: &ArtifactId, row: &ArtifactRow) -> Looked<Digest> {

@@ -1,12 +1,13 @@
 //! The address of a store in PostgreSQL: which server, which database, and which schema is the namespace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::Result;
 use crate::error::LedgerError;
+use crate::objects::ObjectsAddress;
 
 /// The schema of a store whose address names none.
 const SCHEMA: &str = "enjamb";
@@ -17,8 +18,8 @@ const SCHEMA_BYTES_MAX: usize = 63;
 pub(super) struct Address {
     pub(super) config: Config,
     pub(super) schema: String,
-    /// A directory of segments that all nodes have.
-    pub(super) objects: Option<PathBuf>,
+    /// Where segments live.
+    pub(super) objects: Option<ObjectsAddress>,
     /// A file with the certificates that may vouch for the server; those of the system, if not given.
     pub(super) root_certificates: Option<PathBuf>,
     /// Without a password.
@@ -31,7 +32,7 @@ pub fn is_database(address: &str) -> bool {
 }
 
 impl Address {
-    /// Reads `postgres://user:password@host:port/database?schema=…&sslmode=…&sslrootcert=…`.
+    /// Reads `postgres://user:password@host:port/database?schema=…&objects=…&sslmode=…&sslrootcert=…`.
     pub(super) fn parse(address: &str) -> Result<Self> {
         let invalid = |detail: String| LedgerError::BadAddress { address: hidden(address), detail };
         let (base, query) = address.split_once('?').unwrap_or((address, ""));
@@ -40,7 +41,7 @@ impl Address {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("schema", name)) => schema = name.to_owned(),
-                Some(("objects", place)) => objects = Some(directory(place).map_err(invalid)?),
+                Some(("objects", place)) => objects = Some(ObjectsAddress::parse(place)?),
                 Some(("sslmode", asked)) => mode = Some(asked),
                 Some(("sslrootcert", path)) => root_certificates = Some(PathBuf::from(path)),
                 _ => rest.push(pair),
@@ -81,14 +82,6 @@ pub fn namespace_address(address: &str, name: &str) -> Result<String> {
     let named = format!("schema={schema}");
     let pairs: Vec<&str> = others.chain([named.as_str()]).collect();
     Ok(format!("{base}?{}", pairs.join("&")))
-}
-
-fn directory(place: &str) -> std::result::Result<PathBuf, String> {
-    let path = Path::new(place.strip_prefix("file://").unwrap_or(place));
-    if !path.is_absolute() {
-        return Err(format!("objects is {place:?}: expected an absolute directory, or file:///…"));
-    }
-    Ok(path.to_owned())
 }
 
 /// Nothing that a shell, a person or SQL could take for something else.
@@ -193,9 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn segments_may_be_in_a_directory_that_nodes_share() {
-        let objects = |address| Address::parse(address).map(|address| address.objects);
-        assert_eq!(objects("postgres://h/t?objects=file:///mnt/a").unwrap(), Some("/mnt/a".into()));
-        assert!(objects("postgres://h/t?objects=s3://bucket").is_err());
+    fn an_address_may_say_where_segments_live() {
+        let objects = |address| Address::parse(address).map(|address| address.objects.map(|place| place.to_string()));
+        assert_eq!(objects("postgres://h/t?objects=file:///mnt/a").unwrap(), Some("file:///mnt/a".into()));
+        assert_eq!(objects("postgres://h/t?objects=s3://bucket/p").unwrap(), Some("s3://bucket/p".into()));
+        assert!(objects("postgres://h/t?objects=gs://bucket").is_err());
     }
 }

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use enjamb_core::{ArtifactId, Digest};
 
 use super::PostgresLedger;
-use super::fault::Fault;
 use super::snapshot::Snapshot;
 use crate::error::LedgerError;
 use crate::index::{Index, Lookup, Place, Rows, Table};
@@ -16,6 +15,8 @@ use crate::{ArtifactPlace, Checked, Ledger, Progress, Result};
 
 /// The last records that a quick check reads.
 const QUICK_RECORDS: u64 = 1_000;
+/// Segments that a quick check asks for: each may be a request.
+const QUICK_SEGMENTS: usize = 100;
 /// Artifacts that are asked about at once.
 const ASKED_MAX: usize = 10_000;
 
@@ -46,6 +47,13 @@ impl PostgresLedger {
         })
     }
 
+    /// Bytes that the server keeps: of the records, and of the index.
+    pub fn table_bytes(&self) -> Result<(u64, u64)> {
+        let rows = self.ask(|snapshot| snapshot.query(&self.sql.table_bytes, &[]))?;
+        let bytes = |row: &tokio_postgres::Row| (row.get::<_, i64>(0) as u64, row.get::<_, i64>(1) as u64);
+        Ok(rows.first().map(bytes).unwrap_or_default())
+    }
+
     pub(crate) fn here(&self, ids: &[ArtifactId]) -> Result<HashSet<ArtifactId>> {
         let mut here = HashSet::new();
         for some in ids.chunks(ASKED_MAX) {
@@ -60,19 +68,9 @@ impl PostgresLedger {
     pub(crate) fn place(&self, id: &ArtifactId) -> Result<Option<ArtifactPlace>> {
         self.look(|look| {
             let Some(row) = look.index.artifact(id)? else { return Ok(None) };
-            let sealed = look.records.is_sealed(row.n)?;
+            let sealed = look.records.segment_of(row.n)?.is_some();
             let large = row.place == Place::Segment;
             Ok(Some(ArtifactPlace { id: *id, n: row.n, len: row.len, sealed, large }))
-        })
-    }
-
-    /// Puts a note in the place of the bytes.
-    pub(crate) fn erase(&self, dropped: &[ArtifactPlace]) -> Result<()> {
-        let numbers: Vec<i64> = dropped.iter().map(|place| place.n as i64).collect();
-        let bodies: Vec<_> = dropped.iter().map(|place| Record::Dropped { len: place.len }.encode(place.n)).collect();
-        self.alone(async |client| {
-            let written = client.execute(&self.sql.erase, &[&numbers, &bodies]).await;
-            written.map(drop).map_err(|error| Fault::of("erasing dropped bytes", &error))
         })
     }
 
@@ -86,9 +84,9 @@ impl PostgresLedger {
                 checked.find_error(format!("record {n}"), &error);
             }
         }
-        for digest in self.artifact_segments()? {
+        for digest in self.named_segments()?.into_iter().take(QUICK_SEGMENTS) {
             checked.segments += 1;
-            if let Err(error) = self.segments.segment(&digest) {
+            if let Err(error) = self.segments.glance(&digest) {
                 checked.find_error(format!("segment {digest}"), &error.into());
             }
         }
@@ -102,12 +100,12 @@ impl PostgresLedger {
         let mut next = 1;
         while next <= last {
             match self.ask(|snapshot| snapshot.page(next, last)) {
-                Ok(page) if !page.is_empty() => {
+                Ok(page) => {
                     recheck.take(&page)?;
                     next += page.len() as u64;
                 }
-                // One by one: something in this page is damaged, or elsewhere.
-                _ => {
+                // One by one: something in this page is damaged.
+                Err(_) => {
                     match self.ask(|snapshot| snapshot.record(next)) {
                         Ok(record) => recheck.take(&[(next, record)])?,
                         Err(error) => recheck.checked.find_error(format!("record {next}"), &error),
@@ -123,23 +121,28 @@ impl PostgresLedger {
         {
             checked.find("index-mismatch", "the index", detail);
         }
-        for digest in self.artifact_segments()? {
+        for digest in self.named_segments()? {
             checked.add([(digest, check_segment(&self.segments, &digest))].into());
+            // A copy on this machine is of no use to another one.
+            if let Err(error) = self.segments.glance_upstream(&digest) {
+                checked.find_error(format!("segment {digest}"), &error.into());
+            }
         }
         Ok(checked)
     }
 
-    /// Segments that hold large artifacts which the index knows.
-    fn artifact_segments(&self) -> Result<HashSet<Digest>> {
-        let records = self.ask(|snapshot| {
+    /// Segments that ranges of records are in, or that hold large artifacts which the index knows.
+    pub(super) fn named_segments(&self) -> Result<HashSet<Digest>> {
+        self.ask(|snapshot| {
             let numbers = Index(snapshot).segment_records().map_err(crate::index::unreadable)?;
-            snapshot.records(&numbers)
-        })?;
-        let named = |record| match record {
-            Record::Segment(segment) => Ok(segment.segment),
-            _ => Err(LedgerError::corrupt("the index", "it names a record for a segment that names none")),
-        };
-        records.into_iter().map(named).collect()
+            let named = |record| match record {
+                Record::Segment(segment) => Ok(segment.segment),
+                _ => Err(LedgerError::corrupt("the index", "it names a record for a segment that names none")),
+            };
+            let of_artifacts = snapshot.records(&numbers)?.into_iter().map(named);
+            let of_ranges = snapshot.sealed()?.into_iter().map(|range| Ok(range.segment));
+            of_ranges.chain(of_artifacts).collect()
+        })
     }
 }
 

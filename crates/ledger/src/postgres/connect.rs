@@ -15,6 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -25,6 +26,8 @@ use crate::error::LedgerError;
 
 /// Connections of one process. Each is a process of the server's.
 const CONNECTIONS_MAX: usize = 16;
+/// Connections for questions that come up while another one is being asked: they must not wait for each other.
+const CONNECTIONS_ASIDE_MAX: usize = 2;
 /// Threads that drive them: they do little but pass bytes on.
 const DRIVERS: usize = 2;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
@@ -46,6 +49,7 @@ pub(super) struct Connections {
     /// `None` only while this is dropped.
     runtime: Option<Runtime>,
     pool: Pool,
+    aside: Pool,
     shown: String,
 }
 
@@ -58,22 +62,10 @@ impl Connections {
             .enable_all()
             .build()
             .map_err(|error| failed(error.to_string()))?;
-        let mut config = address.config.clone();
-        config.connect_timeout(CONNECT_WAIT).keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
-        let tls = MakeRustlsConnect::new(tls(address).map_err(failed)?);
-        let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let begin = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
-            Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
-        });
-        let pool = Pool::builder(manager)
-            .max_size(CONNECTIONS_MAX)
-            .wait_timeout(Some(POOL_WAIT))
-            .create_timeout(Some(CONNECT_WAIT))
-            .runtime(PoolRuntime::Tokio1)
-            .post_create(begin)
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
-        Ok(Self { runtime: Some(runtime), pool, shown: address.shown.clone() })
+        let tls = tls(address).map_err(failed)?;
+        let pool = pool(address, tls.clone(), CONNECTIONS_MAX).map_err(failed)?;
+        let aside = self::pool(address, tls, CONNECTIONS_ASIDE_MAX).map_err(failed)?;
+        Ok(Self { runtime: Some(runtime), pool, aside, shown: address.shown.clone() })
     }
 
     pub(super) fn shown(&self) -> &str {
@@ -89,13 +81,22 @@ impl Connections {
     }
 
     /// Goes on without anybody waiting for it.
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime().spawn(work);
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime().spawn(work).abort_handle()
     }
 
     pub(super) async fn client(&self) -> std::result::Result<Client, Fault> {
+        self.client_of(&self.pool).await
+    }
+
+    /// For whoever may have a connection already.
+    pub(super) async fn client_aside(&self) -> std::result::Result<Client, Fault> {
+        self.client_of(&self.aside).await
+    }
+
+    async fn client_of(&self, pool: &Pool) -> std::result::Result<Client, Fault> {
         let unreachable = |detail| Fault::Lost(LedgerError::Unreachable { server: self.shown.clone(), detail });
-        self.pool.get().await.map_err(|error| match error {
+        pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 Fault::connecting(&self.shown, &error)
             }
@@ -110,17 +111,37 @@ impl Connections {
     /// Gives up all connections that nobody uses: after one was lost, the others are likely to be as dead.
     pub(super) fn forget(&self) {
         self.pool.retain(|_, _| false);
+        self.aside.retain(|_, _| false);
     }
 }
 
 impl Drop for Connections {
     fn drop(&mut self) {
         self.pool.close();
+        self.aside.close();
         // Whoever drops this may be a task of another runtime, where one must not wait.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
+}
+
+fn pool(address: &Address, tls: ClientConfig, size: usize) -> std::result::Result<Pool, String> {
+    let mut config = address.config.clone();
+    config.connect_timeout(CONNECT_WAIT).keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
+    let tls = MakeRustlsConnect::new(tls);
+    let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    let begin = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
+        Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
+    });
+    Pool::builder(manager)
+        .max_size(size)
+        .wait_timeout(Some(POOL_WAIT))
+        .create_timeout(Some(CONNECT_WAIT))
+        .runtime(PoolRuntime::Tokio1)
+        .post_create(begin)
+        .build()
+        .map_err(|error| error.to_string())
 }
 
 fn tls(address: &Address) -> std::result::Result<ClientConfig, String> {

@@ -7,12 +7,18 @@ mod address;
 mod care;
 mod connect;
 mod fault;
+mod jobs;
 mod rebuild;
+mod register;
+mod room;
 mod rows;
 mod schema;
+mod seal;
+mod segment_sql;
 mod snapshot;
 mod sql;
 mod stage;
+mod sweep;
 mod writer;
 
 use std::ops::Range;
@@ -30,6 +36,7 @@ use crate::error::LedgerError;
 use crate::group::Group;
 use crate::index::{Index, Lookup, Place, StreamOrder, Totals};
 use crate::look::{self, ByNumber, Look, Looked, told};
+use crate::objects::ObjectsAddress;
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
@@ -41,6 +48,7 @@ pub use address::{is_database, namespace_address, shown_address};
 pub use care::ServerSettings;
 use connect::Connections;
 use fault::{Fault, TRIES_MAX, pause};
+pub(crate) use jobs::Held;
 use snapshot::Snapshot;
 use sql::Sql;
 use writer::Writer;
@@ -53,13 +61,17 @@ const PARTS_BYTES: u64 = 4 << 20;
 /// How a store in a database is opened.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// What is of this machine alone; segments as well, unless the address names a directory that nodes share.
+    /// What is of this machine alone; segments as well, unless the store has a place that all nodes share.
     pub dir: PathBuf,
+    /// Where segments live. It is noted in the database: who names none finds it there.
+    pub objects: Option<ObjectsAddress>,
+    /// A node that says nothing for so long loses its turn at a background job.
+    pub job_silence: Duration,
 }
 
 impl PostgresOptions {
     pub fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self { dir: dir.to_owned(), objects: None, job_silence: jobs::JOB_SILENCE }
     }
 }
 
@@ -67,11 +79,14 @@ impl PostgresOptions {
 pub struct PostgresLedger {
     dir: PathBuf,
     address: Address,
-    connections: Connections,
-    sql: Sql,
+    connections: Arc<Connections>,
+    sql: Arc<Sql>,
     segments: Arc<Segments>,
     group: Group,
     writer: Mutex<Writer>,
+    job_silence: Duration,
+    /// The id given to the store when it was made.
+    store_id: String,
 }
 
 impl PostgresLedger {
@@ -81,7 +96,7 @@ impl PostgresLedger {
         let found = ledger.alone(async |client| schema::find(client, &ledger.address.schema).await)?;
         match found {
             None => Err(LedgerError::NoStore(ledger.address.shown.clone().into())),
-            Some(found) if found.is_current() => Ok(ledger),
+            Some(found) if found.is_current() => ledger.bound(&found),
             Some(_) => ledger.brought_up(None),
         }
     }
@@ -91,14 +106,17 @@ impl PostgresLedger {
         Self::connect(Address::parse(address)?, options)?.brought_up(Some(store_id))
     }
 
-    fn connect(address: Address, options: &PostgresOptions) -> Result<Self> {
+    fn connect(mut address: Address, options: &PostgresOptions) -> Result<Self> {
+        address.objects = options.objects.clone().or(address.objects);
         Ok(Self {
-            connections: Connections::new(&address)?,
-            sql: Sql::new(&address.schema),
-            segments: Arc::new(Segments::open(address.objects.as_deref().unwrap_or(&options.dir))?),
+            connections: Arc::new(Connections::new(&address)?),
+            sql: Arc::new(Sql::new(&address.schema)),
+            segments: Arc::new(Segments::open(&options.dir)?),
             dir: options.dir.clone(),
             group: Group::default(),
             writer: Mutex::default(),
+            job_silence: options.job_silence,
+            store_id: String::new(),
             address,
         })
     }
@@ -107,10 +125,12 @@ impl PostgresLedger {
         let Address { schema, shown, .. } = &self.address;
         self.alone(async |client| schema::bring_up(client, schema, shown, store_id).await)?;
         let found = self.alone(async |client| schema::find(client, schema).await)?;
-        if found.is_some_and(|found| !found.is_current()) {
-            self.rebuild_index()?;
+        let found = found.ok_or_else(|| LedgerError::NoStore(shown.clone().into()))?;
+        let ledger = self.bound(&found)?;
+        if !found.is_current() {
+            ledger.rebuild_index()?;
         }
-        Ok(self)
+        Ok(ledger)
     }
 
     /// Does something on a connection that nobody else gets afterwards.
@@ -131,10 +151,9 @@ impl PostgresLedger {
         &self.segments
     }
 
-    /// The id given to the store when it was made.
+    /// The id given to the store when it was made. Known since it was opened, so that nobody waits for the answer.
     pub fn store_id(&self) -> Result<String> {
-        let rows = self.ask(|snapshot| snapshot.query(&self.sql.store_id, &[]))?;
-        rows.first().map(|row| row.get(0)).ok_or_else(|| LedgerError::corrupt("the table meta", "it has no store_id"))
+        Ok(self.store_id.clone())
     }
 
     /// Asks something of the store as of one moment. A connection that was lost is made anew, and the question asked
@@ -153,7 +172,10 @@ impl PostgresLedger {
                     self.connections.forget();
                     std::thread::sleep(pause(tried));
                 }
-                answer => return answer,
+                answer => {
+                    self.make_room();
+                    return answer;
+                }
             }
         }
     }
@@ -203,12 +225,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Ledger for PostgresLedger {
     fn append(&self, batch: Batch) -> Result<Appended> {
-        batch.check()?;
+        self.admit(&batch)?;
         self.group.run(batch, |party| self.write_group(party))
     }
 
     fn append_all(&self, batches: Vec<Batch>) -> Vec<Result<Appended>> {
-        self.group.run_admitted(batches, Batch::check, |party| self.write_group(party))
+        self.group.run_admitted(batches, |batch| self.admit(batch), |party| self.write_group(party))
     }
 
     fn totals(&self) -> Result<Totals> {
@@ -364,10 +386,7 @@ impl PostgresLedger {
         let last = self.position()?;
         let mut next = from;
         while next <= last {
-            let mut page = self.ask(|snapshot| snapshot.page(next, last))?;
-            if page.is_empty() {
-                page.push((next, self.ask(|snapshot| snapshot.record(next))?));
-            }
+            let page = self.ask(|snapshot| snapshot.page(next, last))?;
             for (n, record) in &page {
                 if !visit(*n, record)? {
                     return Ok(());

@@ -3,7 +3,7 @@
 use super::PostgresLedger;
 use super::fault::Fault;
 use super::rows::unseal;
-use super::snapshot::{missing, segment_in};
+use super::snapshot::{missing, sealed_page, sealed_range};
 use super::stage::{Known, refold};
 use super::writer::Rows;
 use crate::Result;
@@ -48,8 +48,10 @@ impl PostgresLedger {
             return Ok(page);
         }
         let rows = client.query(&self.sql.sealed_range, &[&(from as i64)]).await.map_err(known)?;
-        let segment = segment_in(&rows, from)?.ok_or_else(|| missing(from))?;
-        Ok(vec![(from, Record::unseal(from, &self.segments.record(&segment, from)?)?)])
+        let range = rows.first().map(sealed_range).transpose()?.filter(|range| range.holds(from));
+        let range = range.ok_or_else(|| missing(from))?;
+        // Segments are read by whoever waits, and wait for answers themselves.
+        Ok(tokio::task::block_in_place(|| sealed_page(&self.segments, &range, from, to))?)
     }
 
     async fn fold_page(&self, client: &Client, page: &[(u64, Record)]) -> std::result::Result<Changes, Fault> {

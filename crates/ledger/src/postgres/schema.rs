@@ -7,7 +7,7 @@ use crate::error::LedgerError;
 use crate::index::INDEX_FORMAT;
 
 /// The version of the tables. A greater one is refused, a smaller one is brought up.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 3;
 
 /// One step each, from the version before. Never changed once released.
 const STEPS: [&str; FORMAT as usize] = ["
@@ -21,19 +21,28 @@ const STEPS: [&str; FORMAT as usize] = ["
     CREATE TABLE {schema}.kv(k bytea PRIMARY KEY, v bytea NOT NULL) WITH (fillfactor = 70);
     ALTER TABLE {schema}.kv ALTER COLUMN v SET STORAGE MAIN;
     INSERT INTO {schema}.head(n, epoch) VALUES (0, 1);
+", "
+    CREATE TABLE {schema}.segments(segment bytea PRIMARY KEY, bytes bigint NOT NULL, trailer bytea NOT NULL,
+        deps bytea NOT NULL, stored boolean NOT NULL DEFAULT false, at timestamptz NOT NULL DEFAULT now(),
+        doomed timestamptz);
+", "
+    CREATE TABLE {schema}.jobs(name text PRIMARY KEY, epoch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now());
 "];
 
 /// What is found where a store should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) format: u32,
     pub(super) index_format: u32,
+    pub(super) store_id: String,
+    /// Where its segments live, if not on each machine.
+    pub(super) objects: Option<String>,
 }
 
 impl Found {
     /// Whether this version can use it as it is.
     pub(super) fn is_current(&self) -> bool {
-        *self == Self { format: FORMAT, index_format: INDEX_FORMAT }
+        (self.format, self.index_format) == (FORMAT, INDEX_FORMAT)
     }
 }
 
@@ -45,11 +54,14 @@ pub(super) async fn find(client: &Client, schema: &str) -> Result<Option<Found>,
         return Ok(None);
     }
     let rows = client.query(&format!("SELECT name, value FROM {schema}.meta"), &[]).await.map_err(known)?;
-    let number = |name: &str| {
-        let row = rows.iter().find(|row| row.get::<_, &str>(0) == name);
-        row.and_then(|row| row.get::<_, &str>(1).parse().ok()).unwrap_or(0)
-    };
-    Ok(Some(Found { format: number("format"), index_format: number("index_format") }))
+    let text = |name: &str| rows.iter().find(|row| row.get::<_, &str>(0) == name).map(|row| row.get::<_, String>(1));
+    let number = |name: &str| text(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Ok(Some(Found {
+        format: number("format"),
+        index_format: number("index_format"),
+        store_id: text("store_id").unwrap_or_default(),
+        objects: text("objects"),
+    }))
 }
 
 /// Makes the tables, or brings them up. Of several who do so at once, one does.
@@ -69,7 +81,7 @@ async fn step_by_step(client: &Client, schema: &str, shown: &str, store_id: Opti
         .await
         .map_err(known)?;
     let found = find(client, schema).await?;
-    let from = match found {
+    let from = match &found {
         None => {
             client.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await.map_err(known)?;
             0

@@ -13,13 +13,13 @@ use tokio_postgres::{Error, Row};
 use super::connect::Connections;
 use super::fault::Fault;
 use super::rows::unseal;
-use super::sql::Sql;
-use crate::Result;
+use super::sql::{PAGE_BYTES, Sql};
 use crate::error::LedgerError;
 use crate::index::{IndexError, Lookup, Table, Visit, is_commit_key};
 use crate::look::ByNumber;
 use crate::record::Record;
 use crate::segments::Segments;
+use crate::{Result, SealedRange};
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 type Pages<T> = std::result::Result<T, IndexError>;
@@ -28,6 +28,8 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 /// Rows of a range that are asked for at first; most who look at one want few.
 const ROWS_FIRST: i64 = 32;
 const ROWS_MAX: i64 = 2_048;
+/// Sealed records that are read at once.
+const PAGE_RECORDS: usize = 1_000;
 /// Commits of a chain that are fetched at first: most walks end at a compaction before that.
 const CHAIN_ROWS_FIRST: i64 = 256;
 const CHAIN_ROWS_MAX: i64 = 16_384;
@@ -44,6 +46,8 @@ pub(super) struct Snapshot<'l> {
     /// Rows of commits that are likely to be asked for next, and how many to fetch when they run out; none, if 0.
     ahead: RefCell<HashMap<Vec<u8>, Vec<u8>>>,
     ahead_rows: Cell<i64>,
+    /// The range that was needed last: neighbours are nearly always in the same one.
+    range: Cell<Option<SealedRange>>,
 }
 
 impl<'l> Snapshot<'l> {
@@ -54,8 +58,8 @@ impl<'l> Snapshot<'l> {
     ) -> std::result::Result<Self, Fault> {
         let client = connections.block_on(connections.client())?;
         let (begun, is_glance) = (Cell::new(false), Cell::new(false));
-        let (ahead, ahead_rows) = (RefCell::default(), Cell::new(0));
-        Ok(Self { connections, sql, segments, client: Some(client), begun, is_glance, ahead, ahead_rows })
+        let (ahead, ahead_rows, range) = (RefCell::default(), Cell::new(0), Cell::new(None));
+        Ok(Self { connections, sql, segments, client: Some(client), begun, is_glance, ahead, ahead_rows, range })
     }
 
     /// For one question, which is a transaction by itself.
@@ -134,7 +138,7 @@ impl<'l> Snapshot<'l> {
         Ok(own)
     }
 
-    /// Records that are rows, from `from` to `to`, up to the first that is none; a few megabytes of them.
+    /// Records from `from` to `to`, up to the first that is elsewhere; a few megabytes of them, and one at least.
     pub(super) fn page(&self, from: u64, to: u64) -> Result<Vec<(u64, Record)>> {
         let rows = self.query(&self.sql.page, &[&(from as i64), &(to as i64)])?;
         let read = |row: &Row| {
@@ -142,7 +146,11 @@ impl<'l> Snapshot<'l> {
             Ok((n, Record::decode(n, row.get(1))?))
         };
         let in_a_row = rows.iter().zip(from..).take_while(|(row, n)| row.get::<_, i64>(0) as u64 == *n);
-        in_a_row.map(|(row, _)| read(row)).collect()
+        let page: Vec<_> = in_a_row.map(|(row, _)| read(row)).collect::<Result<_>>()?;
+        match page.is_empty() {
+            true => sealed_page(self.segments, &self.sealed_in(from)?.ok_or_else(|| missing(from))?, from, to),
+            false => Ok(page),
+        }
     }
 
     pub(super) fn position(&self) -> Result<u64> {
@@ -150,24 +158,50 @@ impl<'l> Snapshot<'l> {
         rows.first().map(|row| row.get::<_, i64>(0) as u64).ok_or_else(no_head)
     }
 
-    /// The segment that holds a record, if one does.
-    fn sealed_in(&self, n: u64) -> Result<Option<Digest>> {
-        segment_in(&self.query(&self.sql.sealed_range, &[&(n as i64)])?, n)
+    /// All ranges that are in segments.
+    pub(super) fn sealed(&self) -> Result<Vec<SealedRange>> {
+        self.query(&self.sql.segments.sealed, &[])?.iter().map(sealed_range).collect()
+    }
+
+    /// The range that holds a record, if one does.
+    pub(super) fn sealed_in(&self, n: u64) -> Result<Option<SealedRange>> {
+        if let Some(range) = self.range.get().filter(|range| range.holds(n)) {
+            return Ok(Some(range));
+        }
+        let rows = self.query(&self.sql.sealed_range, &[&(n as i64)])?;
+        let range = rows.first().map(sealed_range).transpose()?.filter(|range| range.holds(n));
+        self.range.set(range);
+        Ok(range)
     }
 
     fn sealed_record(&self, n: u64) -> Result<Record> {
         match self.sealed_in(n)? {
-            Some(segment) => Record::unseal(n, &self.segments.record(&segment, n)?),
+            Some(range) => Record::unseal(n, &self.segments.record(&range.segment, n)?),
             None => Err(missing(n)),
         }
     }
 }
 
-/// The segment of a record, given the last range that begins at or before it.
-pub(super) fn segment_in(rows: &[Row], n: u64) -> Result<Option<Digest>> {
-    let Some(row) = rows.first().filter(|row| row.get::<_, i64>(1) as u64 >= n) else { return Ok(None) };
-    let damaged = || LedgerError::corrupt("the table sealed", format!("the range of record {n} names no segment"));
-    Digest::from_slice(row.get(2)).map(Some).ok_or_else(damaged)
+pub(super) fn sealed_range(row: &Row) -> Result<SealedRange> {
+    let number = |at| row.get::<_, i64>(at) as u64;
+    let (first_n, last_n, bytes) = (number(0), number(1), number(3));
+    let damaged = || LedgerError::corrupt("the table sealed", format!("the range from {first_n} names no segment"));
+    let segment = Digest::from_slice(row.get(2)).ok_or_else(damaged)?;
+    Ok(SealedRange { first_n, last_n, segment, bytes })
+}
+
+/// Records of a range that is in a segment, up to some bytes.
+pub(super) fn sealed_page(segments: &Segments, range: &SealedRange, from: u64, to: u64) -> Result<Vec<(u64, Record)>> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for n in from..=to.min(range.last_n) {
+        let body = segments.record(&range.segment, n)?;
+        bytes += body.len() as u64;
+        page.push((n, Record::unseal(n, &body)?));
+        if bytes > PAGE_BYTES || page.len() >= PAGE_RECORDS {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 pub(super) fn missing(n: u64) -> LedgerError {
@@ -222,8 +256,8 @@ impl ByNumber for Snapshot<'_> {
         wanted.iter().map(read).collect()
     }
 
-    fn is_sealed(&self, n: u64) -> Result<bool> {
-        Ok(self.sealed_in(n)?.is_some())
+    fn segment_of(&self, n: u64) -> Result<Option<Digest>> {
+        Ok(self.sealed_in(n)?.map(|range| range.segment))
     }
 }
 

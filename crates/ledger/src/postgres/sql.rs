@@ -1,5 +1,7 @@
 //! Every statement, with the schema's name in it: nothing depends on a session's search path.
 
+use super::segment_sql::SegmentSql;
+
 /// `kv` holds the rows of the index: a key, and its payload with a checksum over both.
 pub(super) struct Sql {
     pub(super) get: String,
@@ -11,8 +13,9 @@ pub(super) struct Sql {
     pub(super) bodies: String,
     pub(super) page: String,
     pub(super) sealed_range: String,
+    pub(super) segments: SegmentSql,
     pub(super) position: String,
-    pub(super) store_id: String,
+    pub(super) table_bytes: String,
     pub(super) lock: String,
     pub(super) add_records: String,
     pub(super) put_rows: String,
@@ -21,6 +24,8 @@ pub(super) struct Sql {
     pub(super) add_batch: String,
     pub(super) find_batch: String,
     pub(super) forget_batches: String,
+    pub(super) next_turn: String,
+    pub(super) turns: String,
     pub(super) erase: String,
     pub(super) clear_rows: String,
     pub(super) next_epoch: String,
@@ -28,7 +33,7 @@ pub(super) struct Sql {
 }
 
 /// Bytes of records that are read at once, about.
-const PAGE_BYTES: u64 = 4 << 20;
+pub(super) const PAGE_BYTES: u64 = 4 << 20;
 
 impl Sql {
     pub(super) fn new(schema: &str) -> Self {
@@ -60,8 +65,12 @@ impl Sql {
             sealed_range: format!(
                 "SELECT first_n, last_n, segment, bytes FROM {s}.sealed WHERE first_n <= $1 ORDER BY first_n DESC LIMIT 1"
             ),
+            segments: SegmentSql::new(s),
             position: format!("SELECT n FROM {s}.head"),
-            store_id: format!("SELECT value FROM {s}.meta WHERE name = 'store_id'"),
+            table_bytes: format!(
+                "SELECT pg_total_relation_size('{s}.records') + pg_total_relation_size('{s}.sealed')
+                    + pg_total_relation_size('{s}.batches'), pg_total_relation_size('{s}.kv')"
+            ),
             lock: format!("SELECT n, epoch FROM {s}.head FOR UPDATE"),
             add_records: format!("INSERT INTO {s}.records(n, body) SELECT * FROM unnest($1::bigint[], $2::bytea[])"),
             put_rows: format!(
@@ -73,6 +82,11 @@ impl Sql {
             add_batch: format!("INSERT INTO {s}.batches(id, n) VALUES ($1, $2)"),
             find_batch: format!("SELECT n FROM {s}.batches WHERE id = $1"),
             forget_batches: format!("DELETE FROM {s}.batches WHERE at < now() - interval '1 day'"),
+            next_turn: format!(
+                "INSERT INTO {s}.jobs(name, epoch) VALUES ($1, 1)
+                    ON CONFLICT (name) DO UPDATE SET epoch = jobs.epoch + 1, at = now() RETURNING epoch"
+            ),
+            turns: format!("SELECT name, epoch FROM {s}.jobs WHERE name = ANY($1) FOR SHARE"),
             erase: format!(
                 "UPDATE {s}.records SET body = erased.body FROM unnest($1::bigint[], $2::bytea[]) AS erased(n, body)
                     WHERE records.n = erased.n"

@@ -12,7 +12,8 @@ use enjamb_core::{ArtifactId, StreamId};
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
 use crate::index::{Changes, IndexError, KeyRow, Lookup, Stored, View, fold, stream_key, totals_key, unreadable};
-use crate::plan::{Facts, Head, Recent, plan};
+use crate::job::Fence;
+use crate::plan::{Facts, Head, Recent, plan, survey};
 use crate::record::Record;
 
 /// What one of PostgreSQL's indexes takes as a key.
@@ -36,6 +37,11 @@ impl Known {
     /// As [`Known::take_asked`], without what is here.
     pub(super) fn take_missed(&self) -> Vec<Vec<u8>> {
         self.asked.take().into_iter().filter(|key| !self.rows.contains_key(key)).collect()
+    }
+
+    /// Whether something was asked for that is not here.
+    fn lacks_any(&self) -> bool {
+        self.asked.borrow().iter().any(|key| !self.rows.contains_key(key))
     }
 
     /// Whether all of these are here. Those that are not count as asked for.
@@ -81,17 +87,26 @@ pub(super) struct Staged {
 }
 
 /// Decides what batches become, each after those before it. One that is refused leaves nothing behind.
-pub(super) fn stage(batches: &[Batch], last_n: u64, known: &Known) -> Staged {
+/// Those of turns that ended are refused.
+pub(super) fn stage(batches: &[Batch], ended: &HashSet<Fence>, last_n: u64, known: &Known) -> Staged {
     let mut view = View::new(known);
     // Other rows are found by what these say, and add up to it: guessed, they would make nonsense of what follows.
     let batches = if known.has_all(&shared_keys(batches)) { batches } else { &[] };
     let mut staged =
         Staged { answers: Vec::with_capacity(batches.len()), records: Vec::new(), changes: Changes::new(), last_n };
     for batch in batches {
+        if let Some(fence) = batch.fence.filter(|fence| ended.contains(fence)) {
+            staged.answers.push(Err(LedgerError::JobLost { job: fence.job }));
+            continue;
+        }
         let answer = stage_one(batch.clone(), &mut staged, &view).map(|(answer, changes)| {
             view.absorb(changes);
             answer
         });
+        if answer.is_err() && known.lacks_any() {
+            // Refused, perhaps, for a row that was missed: what comes after it is asked for together with it.
+            survey(batch.clone(), &Seen(Stored(&view)));
+        }
         staged.answers.push(answer);
     }
     staged.changes = view.into_changes();

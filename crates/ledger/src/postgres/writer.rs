@@ -11,6 +11,7 @@
 //! the connection is lost after COMMIT was sent, whether the id is there tells what became of it: the lock, which was
 //! granted to the lost transaction, is granted again only after it ended.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use deadpool_postgres::Client;
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use super::PostgresLedger;
 use super::connect::Connections;
 use super::fault::{Fault, TRIES_MAX, is_definite, pause};
+use super::jobs::ended_turns;
 use super::rows::{seal, unseal};
 use super::snapshot::no_head;
 use super::sql::Sql;
@@ -29,6 +31,7 @@ use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::group::Party;
 use crate::index::{Changes, unreadable};
+use crate::job::Fence;
 
 /// Rounds of fetching rows that a decision turned out to need. Each goes one look-up deeper; none goes this deep.
 const ROUNDS_MAX: usize = 64;
@@ -133,9 +136,11 @@ impl Writer {
 
     async fn attempt_on(&mut self, client: &Client, sql: &Sql, batches: &[Batch]) -> Result<Answers, Failed> {
         // Staged with what is known from before, only to find out which rows to ask for together with the lock.
-        drop(stage(batches, self.at.n, &self.known));
+        drop(stage(batches, &HashSet::new(), self.at.n, &self.known));
         let at = self.begin(client, sql).await?;
-        let staged = self.stage(client, sql, batches, at).await?;
+        let fences = batches.iter().filter_map(|batch| batch.fence).collect();
+        let ended = ended_turns(client, sql, &fences).await?;
+        let staged = self.stage(client, sql, batches, &ended, at).await?;
         if staged.records.is_empty() {
             let ended = client.batch_execute("ROLLBACK").await;
             ended.map_err(|error| Fault::of("ending a write", &error))?;
@@ -203,9 +208,16 @@ impl Writer {
     }
 
     /// Decides what the batches become, with every row that the decision needs.
-    async fn stage(&mut self, client: &Client, sql: &Sql, batches: &[Batch], at: At) -> Result<Staged, Fault> {
+    async fn stage(
+        &mut self,
+        client: &Client,
+        sql: &Sql,
+        batches: &[Batch],
+        ended: &HashSet<Fence>,
+        at: At,
+    ) -> Result<Staged, Fault> {
         for _ in 0..ROUNDS_MAX {
-            let staged = stage(batches, at.n, &self.known);
+            let staged = stage(batches, ended, at.n, &self.known);
             let missed = self.known.take_missed();
             if missed.is_empty() {
                 return Ok(staged);
@@ -332,6 +344,7 @@ fn copy_of(error: &LedgerError) -> LedgerError {
         LedgerError::Unreachable { server, detail } => {
             LedgerError::Unreachable { server: server.clone(), detail: detail.clone() }
         }
+        LedgerError::JobLost { job } => LedgerError::JobLost { job: *job },
         LedgerError::Denied { path, detail } => LedgerError::Denied { path: path.clone(), detail: detail.clone() },
         LedgerError::Database { doing, detail, outcome } => {
             LedgerError::Database { doing, detail: detail.clone(), outcome: *outcome }

@@ -10,7 +10,7 @@ use super::layout::Key;
 /// Why a segment or an object of it cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    #[error("segment {segment}: cannot read {place}")]
+    #[error("segment {segment}: cannot read {place}: {source}")]
     Io { segment: Digest, place: Place, source: io::Error },
     #[error("segment {segment} is damaged in {place}: {what}")]
     Corrupt { segment: Digest, place: Place, what: &'static str },

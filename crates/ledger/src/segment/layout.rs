@@ -6,7 +6,7 @@ use enjamb_core::{ArtifactId, Digest};
 
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 16;
-pub(super) const TRAILER_BYTES: usize = 64;
+pub(crate) const TRAILER_BYTES: usize = 64;
 /// Raw bytes of one block. A reader allocates no more than this for one.
 pub(super) const BLOCK_BYTES_MAX: u32 = 64 << 20;
 /// Raw bytes of a footer, which bounds what a hostile file costs. There is room for 5 GiB cut into the smallest chunks:

@@ -58,6 +58,7 @@ pub use block::Codec;
 pub use error::{Finding, Place, SegmentError, SegmentWriteError};
 pub use footer::{Artifact, Block, Chunk, ChunkAt, Entry, Extent, Footer, Record, Run, Source, Tables};
 pub use layout::Key;
+pub(crate) use layout::TRAILER_BYTES;
 pub use object::{Blocks, Fetch, RawBlock};
 pub use read::{ReadAt, Segment};
 pub use verify::verify;

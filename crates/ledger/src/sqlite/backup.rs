@@ -51,7 +51,7 @@ impl SqliteLedger {
         let mut done = Backup::default();
         for digest in self.live_segments()? {
             let name = format!("segments/{digest}.seg");
-            done.kept += u64::from(!copy_segment(&self.segments.path(&digest), &to.join(&name), &digest)?);
+            done.kept += u64::from(!copy_segment(&self.segments.brought(&digest)?, &to.join(&name), &digest)?);
             listed.push(list(to, &name)?);
         }
         sync_dir(&to.join("segments"))?;

@@ -8,19 +8,20 @@ mod migrate;
 mod parts;
 mod seal;
 mod sweep;
+mod upstream;
 mod verify;
 mod writer;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use enjamb_core::chain::Stop;
 use enjamb_core::lexicon::Postings;
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{ArtifactId, CommitId, StreamId, Timestamp};
+use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use rusqlite::Connection;
 
 use crate::batch::{Appended, Batch};
@@ -39,7 +40,6 @@ pub use backup::Backup;
 use checkpoint::Checkpoints;
 use log::Log;
 pub use log::SealedRange;
-pub use seal::Sealed;
 pub use sweep::ArtifactPlace;
 pub use verify::{Checked, Finding};
 pub(crate) use verify::{Recheck, check_segment, scratch_index};
@@ -69,6 +69,7 @@ pub struct SqliteLedger {
     folded_n: Arc<AtomicU64>,
     folding: Mutex<Option<JoinHandle<()>>>,
     checkpoints: Checkpoints,
+    store_id: OnceLock<String>,
 }
 
 struct Reader {
@@ -140,8 +141,8 @@ impl ByNumber for Records<'_> {
         numbers.iter().map(|n| self.record(*n)).collect()
     }
 
-    fn is_sealed(&self, n: u64) -> Result<bool> {
-        Ok(self.log.sealed_range(n)?.is_some())
+    fn segment_of(&self, n: u64) -> Result<Option<Digest>> {
+        Ok(self.log.sealed_range(n)?.map(|range| range.segment))
     }
 }
 
@@ -177,6 +178,7 @@ impl SqliteLedger {
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
             checkpoints: Checkpoints::default(),
+            store_id: OnceLock::new(),
         })
     }
 
@@ -190,10 +192,14 @@ impl SqliteLedger {
 
     /// The id given to the store when it was made.
     pub fn store_id(&self) -> Result<String> {
+        if let Some(id) = self.store_id.get() {
+            return Ok(id.clone());
+        }
         let reader = self.reader()?;
         let id = Log(&reader.log).store_id();
         self.give_back(reader);
-        id
+        let id = id?;
+        Ok(self.store_id.get_or_init(|| id).clone())
     }
 
     fn vfs(&self) -> Option<&str> {

@@ -31,6 +31,9 @@ impl SqliteLedger {
             self.segments.remove(&file)?;
             freed += file.bytes;
         }
+        if self.segments.upstream().is_some() {
+            self.sweep_upstream(&self.live_segments()?)?;
+        }
         Ok(Some(freed))
     }
 
@@ -38,15 +41,19 @@ impl SqliteLedger {
     pub fn live_segments(&self) -> Result<HashSet<Digest>> {
         let log = log::open(&self.dir.join("log.db"), self.vfs())?;
         let records = Records { log: Log(&log), segments: &self.segments };
-        let mut waiting: Vec<Digest> = records.log.sealed()?.iter().map(|range| range.segment).collect();
-        waiting.extend(self.artifact_segments(records)?);
-        let mut live = HashSet::new();
+        let of_ranges = records.log.sealed()?.into_iter().map(|range| range.segment);
+        self.with_deps(of_ranges.chain(self.artifact_segments(records)?).collect())
+    }
+
+    /// Segments with those that hold chunks of them.
+    pub(super) fn with_deps(&self, segments: HashSet<Digest>) -> Result<HashSet<Digest>> {
+        let (mut all, mut waiting) = (HashSet::new(), Vec::from_iter(segments));
         while let Some(digest) = waiting.pop() {
-            if live.insert(digest) {
+            if all.insert(digest) {
                 waiting.extend(&self.segments.segment(&digest)?.footer().tables().deps);
             }
         }
-        Ok(live)
+        Ok(all)
     }
 
     /// Segments that hold large artifacts which the index knows.
@@ -93,7 +100,7 @@ impl SqliteLedger {
     pub fn place(&self, id: &ArtifactId) -> Result<Option<ArtifactPlace>> {
         self.look(|look| {
             let Some(row) = look.index.artifact(id)? else { return Ok(None) };
-            let sealed = look.records.is_sealed(row.n)?;
+            let sealed = look.records.segment_of(row.n)?.is_some();
             let large = row.place == Place::Segment;
             Ok(Some(ArtifactPlace { id: *id, n: row.n, len: row.len, sealed, large }))
         })

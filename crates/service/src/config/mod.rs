@@ -6,6 +6,7 @@
 mod error;
 mod file;
 mod key;
+mod objects;
 mod places;
 mod provider;
 mod remote;
@@ -34,7 +35,8 @@ pub use template::{Driver, Template};
 pub use trust::Trust;
 
 /// What every section knows.
-const SECTIONS: &[&[Key]] = &[run::KEYS, serve::KEYS, template::KEYS, provider::KEYS, tools::KEYS, remote::KEYS];
+const SECTIONS: &[&[Key]] =
+    &[run::KEYS, serve::KEYS, template::KEYS, provider::KEYS, tools::KEYS, remote::KEYS, objects::KEYS];
 
 /// The settings that hold, and those of a repository that nobody has said to trust.
 #[derive(Clone, Debug, Default)]

@@ -31,8 +31,12 @@ pub enum Stop {
 impl Server {
     /// Makes and starts one; `None` when PostgreSQL is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_in(directory())
+    }
+
+    /// As [`Server::start`], with its files in a directory.
+    pub fn start_in(dir: TempDir) -> Option<Self> {
         let programs = programs()?;
-        let dir = directory();
         let port =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr()).expect("a port").port();
         let server = Self { programs, dir, port };
@@ -43,6 +47,11 @@ impl Server {
 
     pub fn address(&self) -> String {
         format!("postgres://postgres:{}@127.0.0.1:{}/postgres", PASSWORD.replace(' ', "%20"), self.port)
+    }
+
+    /// The directory of PostgreSQL's own programs.
+    pub fn programs(&self) -> &Path {
+        &self.programs
     }
 
     pub fn port(&self) -> u16 {
@@ -72,7 +81,7 @@ impl Server {
     /// Starts the processes, and waits until they answer.
     pub fn run(&self) {
         let settings = format!(
-            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} -c max_connections=300 \
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={} -c max_connections=1000 \
              -c shared_buffers=64MB -c max_wal_size=256MB -c log_min_messages=error",
             self.port,
             self.dir.path().display()

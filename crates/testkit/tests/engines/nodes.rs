@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use enjamb_core::StreamId;
-use enjamb_ledger::{Ledger, Outcome, PostgresLedger, PostgresOptions};
+use enjamb_ledger::{Batch, Ledger, NewArtifact, Outcome, PostgresLedger, PostgresOptions};
 use enjamb_testkit::database::{Database, Schema, Server, Stop};
 use enjamb_testkit::make::{self, stream};
 
@@ -20,7 +20,7 @@ fn shared() -> StreamId {
     stream("session/shared")
 }
 
-fn batch(name: &str, number: u64) -> enjamb_ledger::Batch {
+fn batch(name: &str, number: u64) -> Batch {
     let text = make::output(&format!("{name} {number}"));
     make::frames(vec![make::frame(&shared(), &text), make::frame(&stream(&format!("session/{name}")), &text)])
 }
@@ -77,7 +77,7 @@ fn child(schema: &Schema) -> std::process::Child {
 
 #[test]
 fn of_two_nodes_one_is_killed_and_the_other_goes_on() {
-    let Some(database) = Database::find() else { return eprintln!("skipped: PostgreSQL is not installed") };
+    let Some(database) = Database::find() else { return };
     let schema = database.schema();
     let ledger = schema.create();
     let mut acknowledged = BTreeSet::new();
@@ -109,6 +109,28 @@ fn of_two_nodes_one_is_killed_and_the_other_goes_on() {
     assert_eq!(parent.len() as u64, number);
     let total = texts(&ledger, &shared()).len();
     assert_eq!(total, parent.len() + texts(&ledger, &stream("session/child")).len(), "batches are whole");
+}
+
+/// A batch of a node that has seen none of what others stored, each part of which leans on some of it.
+#[test]
+fn a_batch_may_lean_on_much_that_another_node_stored() {
+    const MANY: u64 = 300;
+    let Some(database) = Database::find() else { return };
+    let schema = database.schema();
+    let (one, other) = (schema.create(), schema.open());
+    let contents: Vec<_> = (0..MANY).map(|n| NewArtifact::from_bytes(format!("content {n}").into_bytes())).collect();
+    let commit =
+        |n: u64| make::committed(None, "delta", "art-1", &format!("2026-01-01T00:{:02}:{:02}Z", n / 60, n % 60));
+    let frames = |json: &dyn Fn(u64) -> String| -> Vec<_> {
+        (0..MANY).map(|n| make::frame(&stream("context/a"), &json(n))).collect()
+    };
+    let all = Batch { artifacts: contents.clone(), frames: frames(&|n| commit(n).1), ..Batch::default() };
+    one.append(all).expect("it is stored");
+    let named = contents.into_iter().map(|artifact| NewArtifact { bytes: None, ..artifact }).collect();
+    let notes = frames(&|n| make::noted(&commit(n).0, "so"));
+    let leaning = Batch { artifacts: named, frames: notes, ..Batch::default() };
+    assert_eq!(other.append(leaning).expect("it is stored").frames.len() as u64, MANY);
+    assert_eq!(one.totals().expect("totals").frames, 2 * MANY);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod http;
 mod large;
 mod material;
+mod postgres;
 mod provider;
 mod raw;
 mod sqlite;
@@ -27,7 +28,8 @@ bench_reference session FILE BYTES               one session of JSON lines
 bench_reference line FILE BYTES                  a session of one line
 bench_reference rollout FILE IMAGES BYTES TIMES  a rollout that tells its images that many times
 bench_reference provider                         a provider of as many events as its model's name says
-bench_reference http                             a server that answers appends and keeps nothing";
+bench_reference http                             a server that answers appends and keeps nothing
+bench_reference postgres                         a PostgreSQL in the current directory; says where its programs are and its address";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +65,7 @@ fn run(words: &[&str]) -> Result<String, Problem> {
         ["artifact", file, bytes] => material::write_artifact(Path::new(file), bytes.parse()?),
         ["provider"] => provider::serve(),
         ["http"] => http::serve(),
+        ["postgres"] => postgres::serve(),
         _ => Err(USAGE.into()),
     }
 }

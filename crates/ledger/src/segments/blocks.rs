@@ -1,0 +1,45 @@
+//! Raw blocks that are kept for the next reader.
+
+use std::collections::HashMap;
+
+use enjamb_core::Digest;
+
+use crate::segment::RawBlock;
+
+/// Raw bytes of blocks that are kept.
+const BLOCK_CACHE_BYTES_MAX: usize = 48 << 20;
+
+/// Blocks by last use, dropped from the least recent on when they grow past the bound.
+#[derive(Default)]
+pub(super) struct BlockCache {
+    blocks: HashMap<(Digest, u32), (RawBlock, u64)>,
+    bytes: usize,
+    clock: u64,
+}
+
+impl BlockCache {
+    pub(super) fn get(&mut self, segment: &Digest, block: u32) -> Option<RawBlock> {
+        self.clock += 1;
+        let (bytes, used) = self.blocks.get_mut(&(*segment, block))?;
+        *used = self.clock;
+        Some(bytes.clone())
+    }
+
+    pub(super) fn put(&mut self, segment: &Digest, block: u32, bytes: RawBlock) {
+        self.clock += 1;
+        self.bytes += bytes.len();
+        if let Some((old, _)) = self.blocks.insert((*segment, block), (bytes, self.clock)) {
+            self.bytes -= old.len();
+        }
+        while self.bytes > BLOCK_CACHE_BYTES_MAX && self.blocks.len() > 1 {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.blocks.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
+        if let Some((bytes, _)) = oldest.and_then(|key| self.blocks.remove(&key)) {
+            self.bytes -= bytes.len();
+        }
+    }
+}
