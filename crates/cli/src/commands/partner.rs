@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use enjamb_core::Digest;
-use enjamb_server::{Address, Client, Operations, Secret};
+use enjamb_server::{Address, Client, Operations, Secret, wire};
 use enjamb_service::{ConfigError, Env, ServiceError, Store};
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,14 @@ impl Partner {
         if let Some(client) = listening(dir)? {
             return Ok(acting(client));
         }
-        Ok(Operations::here(Store::open(dir, Env::system())?, by))
+        let opened = Store::open(dir, Env::system()).map_err(|error| {
+            let mut problem = wire::problem(&error);
+            if error.code() == "store-not-found" {
+                problem["help"] = format!("enjamb --store {} init    makes one there", self.url).into();
+            }
+            Failure::Problem(problem)
+        });
+        Ok(Operations::here(opened?, by))
     }
 
     fn token(&self) -> Result<Option<Secret>> {

@@ -1,5 +1,6 @@
 //! `enjamb push`
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use clap::Args;
@@ -10,7 +11,10 @@ use super::Context;
 use super::partner::{Agreed, Partner};
 use super::sync_view;
 use crate::failure::{Exit, Failure, Result};
-use crate::text::{bytes, plural};
+use crate::text::{bytes, plural, safe};
+
+/// Streams with secrets that are named one by one.
+const SECRET_STREAMS_MAX: usize = 10;
 
 #[derive(Args)]
 #[command(
@@ -70,12 +74,28 @@ fn told(context: &mut Context<'_>, partner: &Partner, plan: &Plan) -> Result<()>
     let kinds: Vec<_> = plan.secrets.iter().map(|(rule, count)| format!("{count} {rule}")).collect();
     let secrets = match plan.secrets.values().sum::<u64>() {
         0 => "no secret was found in it".to_owned(),
-        count => format!("{} in it, sent as stored: {}", plural(count, "secret"), kinds.join(", ")),
+        count => format!("{} in it: {}", plural(count, "secret"), kinds.join(", ")),
     };
     context.ui.line(format!("  masked   nothing: bytes travel as they are; {secrets}"))?;
-    context
-        .ui
-        .line("  private  who used this store (audit), bytes that no frame names, settings and tokens stay here")?;
+    for (stream, count) in plan.secret_streams.iter().take(SECRET_STREAMS_MAX) {
+        let held = format!("enjamb private {stream}");
+        context.ui.line(format!(
+            "           {count} in {stream}    {held} keeps it here",
+            stream = safe(&stream.to_string()),
+            held = safe(&held)
+        ))?;
+    }
+    let more = plan.secret_streams.len().saturating_sub(SECRET_STREAMS_MAX) as u64;
+    if more > 0 {
+        context.ui.line(format!("           and in {}    enjamb redact list", plural(more, "other stream")))?;
+    }
+    let marked = match plan.private {
+        0 => String::new(),
+        count => format!("{} marked private, ", plural(count, "stream")),
+    };
+    context.ui.line(format!(
+        "  private  {marked}who used this store (audit), bytes that no frame names, settings and tokens stay here"
+    ))?;
     if plan.more_there > 0 {
         let more = plural(plan.more_there, "stream");
         context.ui.line(format!("  differs  {more} went on there: what is sent is kept beside"))?;
@@ -84,10 +104,11 @@ fn told(context: &mut Context<'_>, partner: &Partner, plan: &Plan) -> Result<()>
 }
 
 fn document(partner: &Partner, plan: &Plan) -> Value {
+    let secret_streams: BTreeMap<_, _> = plan.secret_streams.iter().map(|(name, n)| (name.to_string(), n)).collect();
     json!({
         "remote": partner.name, "url": partner.url, "sent": false, "streams": plan.streams, "frames": plan.frames,
         "commits": plan.commits, "artifacts": plan.artifacts, "bytes": plan.bytes, "secrets": plan.secrets,
-        "masked": 0, "more_there": plan.more_there,
+        "secret_streams": secret_streams, "masked": 0, "private": plan.private, "more_there": plan.more_there,
         "root": plan.roots.from.to_hex(), "remote_root": plan.roots.to.to_hex(),
     })
 }

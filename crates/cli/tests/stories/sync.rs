@@ -9,11 +9,18 @@ use crate::imports::turns;
 use crate::remote::Served;
 use crate::runner::{Answer, Enjamb, answer};
 
-/// Runs on another store of the same home.
+/// Runs on a store of the same home: its own, or another one in a directory.
 fn on(enjamb: &Enjamb, store: &str, arguments: &[&str], stdin: &str) -> Answer {
     let mut command: Command = enjamb.command(arguments);
-    command.env("ENJAMB_STORE", enjamb.path(store));
+    if store != "store" {
+        command.env("ENJAMB_STORE", enjamb.path(store));
+    }
     answer(command, stdin.as_bytes())
+}
+
+/// The home's own store, as a remote.
+fn own(enjamb: &Enjamb) -> String {
+    enjamb.store().to_str().expect("a temporary path is text").to_owned()
 }
 
 fn commit(enjamb: &Enjamb, store: &str, parent: Option<&str>, text: &str) -> String {
@@ -89,7 +96,7 @@ fn a_clone_has_everything_and_knows_where_it_came_from() {
     let enjamb = Enjamb::with_store();
     let tip = commit(&enjamb, "store", Some(&commit(&enjamb, "store", None, "one")), "two");
     let id = enjamb.run_with(&["put", "--tag", "bytes"], vec![9; 3 << 20]).done().line();
-    let cloned = enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).done();
+    let cloned = enjamb.run(&["clone", &own(&enjamb), &enjamb.path("copy")]).done();
     check(&cloned.out(), "took   2 streams, 2 commits, 3 frames, 3 artifacts, [..]\n✓ [..] has [..] = here [..]\n");
     assert_eq!(enjamb.json(&["remote", "list"])["remotes"][0]["name"], "origin");
     on(&enjamb, "copy", &["verify"], "").done();
@@ -99,7 +106,7 @@ fn a_clone_has_everything_and_knows_where_it_came_from() {
     commit(&enjamb, "store", Some(&tip), "three");
     let pulled = on(&enjamb, "copy", &["pull"], "").done().out();
     check(&pulled, "took   1 stream, 1 commit, 1 frame, 1 artifact, [..]\n✓ origin has [..] = here [..]\n");
-    let again = enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).exits(2);
+    let again = enjamb.run(&["clone", &own(&enjamb), &enjamb.path("copy")]).exits(2);
     assert!(again.err().contains("already") && again.err().contains("pull"), "{}", again.err());
 }
 
@@ -109,7 +116,7 @@ fn what_was_imported_is_given_back_by_a_clone_byte_for_byte() {
     let transcript = [turns(0, 4), "{ torn".into()].concat();
     let path = enjamb.file("session.jsonl", &transcript);
     enjamb.run(&["import", "--from", "claude-code", &path]).done();
-    enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).done();
+    enjamb.run(&["clone", &own(&enjamb), &enjamb.path("copy")]).done();
     let exported = on(&enjamb, "copy", &["export", "--source", &path], "").done();
     assert!(exported.out() == transcript, "{}", exported.out());
     let known = on(&enjamb, "copy", &["import", "--from", "claude-code", &path, "--json"], "").document();
@@ -145,7 +152,7 @@ fn stores_behind_servers_are_asked_the_same_way() {
 fn what_both_wrote_is_kept_side_by_side() {
     let enjamb = Enjamb::with_store();
     let base = commit(&enjamb, "store", None, "base");
-    enjamb.run(&["clone", &enjamb.path("store"), &enjamb.path("copy")]).done();
+    enjamb.run(&["clone", &own(&enjamb), &enjamb.path("copy")]).done();
     let ours = commit(&enjamb, "store", Some(&base), "ours");
     let theirs = commit(&enjamb, "copy", Some(&base), "theirs");
     let pulled = on(&enjamb, "copy", &["pull"], "").done();
@@ -174,14 +181,56 @@ root   origin has [..], here [..]
 }
 
 #[test]
+fn what_is_private_stays_and_is_said_so() {
+    let enjamb = Enjamb::with_store();
+    on(&enjamb, "desk", &["init"], "").done();
+    let key = ["ghp_", "k3Zq9vLm2XwT7bYc1NdR5fHs8JpG4aUe6ViQ"].concat();
+    commit(&enjamb, "store", None, &format!("the key is {key}"));
+    enjamb.append("session/open", r#"{"type":"x"}"#);
+    let expected = "
+to [..]/desk
+  sends    2 streams, 1 commit, 2 frames, 1 artifact, [..]
+  masked   nothing: bytes travel as they are; 1 secret in it: 1 [..]
+           1 in context/dana    enjamb private context/dana keeps it here
+  private  who used this store (audit), bytes that no frame names, settings and tokens stay here
+";
+    check(&enjamb.run(&["push", &enjamb.path("desk"), "--dry-run"]).done().out(), expected);
+    check(&enjamb.run(&["private", "context/dana"]).done().out(), "context/dana stays here\n");
+    check(&enjamb.run(&["private", "context/dana"]).done().out(), "context/dana stays here already\n");
+    let expected = "
+to [..]/desk
+  sends    1 stream, 0 commits, 1 frame, 0 artifacts, [..]
+  masked   nothing: bytes travel as they are; no secret was found in it
+  private  1 stream marked private, who used this store (audit), bytes that no frame names, settings and tokens stay here
+";
+    check(&enjamb.run(&["push", &enjamb.path("desk"), "--dry-run"]).done().out(), expected);
+    enjamb.run(&["push", &enjamb.path("desk"), "--yes"]).done();
+    on(&enjamb, "desk", &["streams"], "").done().out().lines().for_each(|line| {
+        assert!(line.starts_with("session/open"), "{line}");
+    });
+    let listed = json!({"schema": "enjamb.cli.private/1", "marked": ["context/dana"], "with_them": []});
+    check_json(&enjamb.json(&["private"]), &listed);
+    check(&enjamb.run(&["private", "context/dana", "--off"]).done().out(), "context/dana travels\n");
+    let sent = enjamb.run(&["push", &enjamb.path("desk"), "--yes"]).done().out();
+    assert!(sent.contains("1 commit") && sent.contains("= here"), "{sent}");
+    assert_eq!(enjamb.run(&["private", "context/nobody", "--json"]).exits(3).problem()["code"], "not-found");
+}
+
+#[test]
 fn a_store_that_is_not_there_is_named() {
     let enjamb = Enjamb::with_store();
     let none = enjamb.run(&["push"]).exits(2);
     assert!(none.err().contains("enjamb remote add"), "{}", none.err());
     let unknown = enjamb.run(&["pull", "desk"]).exits(3);
     assert!(unknown.err().contains("no remote desk"), "{}", unknown.err());
-    let nowhere = enjamb.run(&["pull", &enjamb.path("nowhere")]).exits(3);
-    assert!(nowhere.err().contains("no enjamb store at"), "{}", nowhere.err());
+    let nowhere = enjamb.path("nowhere");
+    for verb in ["pull", "push"] {
+        let refused = enjamb.run(&[verb, &nowhere]).exits(3).err();
+        check(
+            &refused,
+            &format!("error: no enjamb store at {nowhere}\nhelp:  enjamb --store {nowhere} init    makes one there\n"),
+        );
+    }
     let silent = enjamb.run(&["push", "http://127.0.0.1:1", "--yes"]).exits(8);
     assert!(silent.err().contains("http://127.0.0.1:1"), "{}", silent.err());
     let copy = enjamb.path("copy");

@@ -3,6 +3,7 @@
 mod error;
 mod lines;
 mod place;
+mod private;
 mod receive;
 mod send;
 
@@ -28,7 +29,7 @@ pub const AUDIT_KIND: &str = "audit";
 
 /// Whether frames of a stream go to other stores. Those of a branch go as what they keep.
 pub(crate) fn travels(stream: &StreamId) -> bool {
-    stream.kind.as_str() != AUDIT_KIND && stream.kind != StreamKind::Branch
+    ![AUDIT_KIND, private::KIND].contains(&stream.kind.as_str()) && stream.kind != StreamKind::Branch
 }
 
 impl Store {
@@ -42,6 +43,7 @@ impl Store {
 
     /// Every stream that travels, and where it ends.
     fn heads(&self) -> Result<Vec<Head>> {
+        let staying = self.staying()?;
         let mut lines: HashMap<StreamId, Lines> = HashMap::new();
         for summary in self.ledger.streams(None, StreamOrder::Name, usize::MAX)? {
             if travels(&summary.stream) {
@@ -52,6 +54,7 @@ impl Store {
                 lines.entry(of).or_default().branches.push(branch);
             }
         }
+        lines.retain(|stream, _| !staying.contains(stream));
         let head = |(stream, lines): (StreamId, Lines)| {
             let forks: Vec<_> = lines.branches.iter().map(Branch::fork).collect();
             Head { stream, tips: tips(lines.own, &forks) }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use enjamb_core::StreamId;
 use enjamb_core::frame::Draft;
 use enjamb_core::sync::Package;
-use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
+use enjamb_ledger::{Batch, LedgerError, NewArtifact, NewFrame};
 
 use super::SyncError;
 use super::place::{Place, Placing};

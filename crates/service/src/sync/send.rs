@@ -41,7 +41,8 @@ pub struct FramePage {
 
 /// From which seq on frames of each stored stream are wanted.
 enum Wanted {
-    Everything,
+    /// All but what stays.
+    AllBut(HashSet<StreamId>),
     From(HashMap<StreamId, u64>),
 }
 
@@ -49,7 +50,7 @@ impl Store {
     /// The next frames of those that are wanted, or of all, that are stored after a record.
     pub fn sync_frames(&self, wants: Option<&[Want]>, after: u64) -> Result<FramePage> {
         let wanted = match wants {
-            None => Wanted::Everything,
+            None => Wanted::AllBut(self.staying()?),
             Some(wants) => Wanted::From(self.seqs_wanted(wants)?),
         };
         let mut page = FramePage { next: after, done: true, ..FramePage::default() };
@@ -75,8 +76,8 @@ impl Store {
     }
 
     fn seqs_wanted(&self, wants: &[Want]) -> Result<HashMap<StreamId, u64>> {
-        let mut from = HashMap::new();
-        for want in wants.iter().filter(|want| travels(&want.stream)) {
+        let (mut from, staying) = (HashMap::new(), self.staying()?);
+        for want in wants.iter().filter(|want| travels(&want.stream) && !staying.contains(&want.stream)) {
             let lines = self.lines(&want.stream)?;
             from.insert(want.stream.clone(), 0);
             from.extend(lines.branches.iter().map(|branch| (branch.name.clone(), branch.from_seq)));
@@ -178,16 +179,21 @@ impl Store {
 impl Wanted {
     fn has(&self, frame: &FrameRecord) -> bool {
         match self {
-            Self::Everything => travels(&frame.stream) || frame.stream.kind == StreamKind::Branch,
+            Self::AllBut(staying) => match frame.stream.kind {
+                StreamKind::Branch => kept_in(frame).is_some_and(|kept| !staying.contains(&kept.of)),
+                _ => travels(&frame.stream) && !staying.contains(&frame.stream),
+            },
             Self::From(seqs) => seqs.get(&frame.stream).is_some_and(|from| match frame.stream.kind {
-                StreamKind::Branch => {
-                    let raw = RawFrame::parse(frame.json.clone()).ok();
-                    raw.as_ref().and_then(Kept::read).is_some_and(|kept| kept.of_seq >= *from)
-                }
+                StreamKind::Branch => kept_in(frame).is_some_and(|kept| kept.of_seq >= *from),
                 _ => frame.seq >= *from,
             }),
         }
     }
+}
+
+/// What a frame of a branch keeps.
+fn kept_in(frame: &FrameRecord) -> Option<Kept> {
+    Kept::read(&RawFrame::parse(frame.json.clone()).ok()?)
 }
 
 /// What commits and sources name is what runtimes wrote, and whatever is in there names nothing of ours.

@@ -1,18 +1,17 @@
 //! The laws of taking what another store has: nothing is lost, nothing is mixed, and taking it twice changes nothing.
 
-use std::path::Path;
-
 use enjamb_core::chain::Stop;
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::sync::Package;
 use enjamb_core::{CommitId, StreamId};
 use enjamb_ledger::{Ledger, Span};
+use enjamb_testkit::home::Home;
 
 use super::*;
 use crate::{Actor, Append, Checkpoint, Content, DraftLine, Env, Expect, Materialize, PutOptions, ServiceError};
 
-fn store(dir: &Path, name: &str) -> Store {
-    Store::create(&dir.join(name), Env::system()).expect("a store")
+fn store(home: &Home, name: &str) -> Store {
+    Store::create(&home.store_named(name), Env::system()).expect("a store")
 }
 
 /// Hands on all that one store has, page by page, as `server::sync` does by requests.
@@ -73,8 +72,8 @@ fn check_same(a: &Store, b: &Store) {
 
 #[test]
 fn what_is_given_is_the_same_frame_by_frame_with_keys() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     let first = commit(&a, None, "one");
     let second = commit(&a, Some(first), "two");
     say(&a, "session/s", r#"{"type":"odd","n":1.50}"#, Some("key-1"));
@@ -95,9 +94,44 @@ fn what_is_given_is_the_same_frame_by_frame_with_keys() {
 }
 
 #[test]
+fn with_a_private_thread_stay_its_runs_and_their_commits() {
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
+    let by = Actor::default();
+    let (thread, other) =
+        (a.create_thread("/w", None).expect("a thread"), a.create_thread("/w", None).expect("a thread"));
+    let spawned = r#"{"type":"continuity_run_spawned","run_session_id":"r1","message_id":"m"}"#;
+    say(&a, &thread.to_string(), spawned, None);
+    say(&a, "session/r1", r#"{"type":"odd","said":"a secret"}"#, None);
+    say(&a, "session/r2", r#"{"type":"odd"}"#, None);
+    let principal = format!("thread/{}", thread.id);
+    let content = Content::Bytes(b"{\"role\":\"user\",\"content\":\"x\"}\n".to_vec());
+    let id = a.checkpoint(Checkpoint::new(content, "generic-v1", &principal)).expect("a commit").id;
+    let root = a.sync_root().expect("a root");
+    assert!(a.mark_private(&thread, true, &by).expect("it is marked"));
+    assert!(!a.mark_private(&thread, true, &by).expect("it is marked"), "once");
+    assert_ne!(a.sync_root().expect("a root"), root);
+    give(&a, &b);
+    let names = |store: &Store| -> Vec<String> {
+        let all = store.ledger.streams(None, enjamb_ledger::StreamOrder::Name, 99).expect("streams");
+        all.into_iter().map(|summary| summary.stream.to_string()).collect()
+    };
+    assert_eq!(names(&b), [other.to_string(), "session/r2".to_owned()]);
+    assert!(b.show(&id).is_err());
+    check_same(&a, &b);
+    // Whoever asks for it by name gets none of it either.
+    let want = Want { stream: thread.clone(), have: Vec::new() };
+    assert!(a.sync_frames(Some(&[want]), 0).expect("a page").frames.is_empty());
+    assert!(a.mark_private(&thread, false, &by).expect("it is let go"));
+    assert_eq!(a.sync_root().expect("a root"), root);
+    give(&a, &b);
+    assert!(b.show(&id).is_ok() && names(&b).len() == 5);
+}
+
+#[test]
 fn what_both_wrote_is_kept_beside_and_both_come_to_the_same() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b, c) = (store(dir.path(), "a"), store(dir.path(), "b"), store(dir.path(), "c"));
+    let home = Home::new();
+    let (a, b, c) = (store(&home, "a"), store(&home, "b"), store(&home, "c"));
     let base = commit(&a, None, "base");
     give(&a, &b);
     let ours = commit(&a, Some(base), "ours");
@@ -124,8 +158,8 @@ fn what_both_wrote_is_kept_beside_and_both_come_to_the_same() {
 
 #[test]
 fn what_the_rules_refuse_here_is_kept_and_loses_nothing() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     let ours = commit(&a, None, "ours");
     let content = Content::Bytes(b"{\"role\":\"user\",\"content\":\"lee\"}\n".to_vec());
     let theirs = b.checkpoint(Checkpoint::new(content, "generic-v1", "lee")).expect("a commit").id;
@@ -141,8 +175,8 @@ fn what_the_rules_refuse_here_is_kept_and_loses_nothing() {
 
 #[test]
 fn nothing_is_dropped_because_another_store_did() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     let options = PutOptions { ttl_ms: Some(0), ..PutOptions::default() };
     let id = a.put(&mut b"{\"role\":\"user\",\"content\":\"for a while\"}\n".as_slice(), &options).expect("bytes").id;
     give(&a, &b);
@@ -159,8 +193,8 @@ fn nothing_is_dropped_because_another_store_did() {
 
 #[test]
 fn a_frame_that_follows_nothing_is_refused() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     let base = commit(&a, None, "base");
     commit(&a, Some(base), "next");
     let mut frames = a.sync_frames(None, 0).expect("frames").frames;
@@ -176,8 +210,8 @@ fn a_frame_that_follows_nothing_is_refused() {
 
 #[test]
 fn the_way_back_from_a_tip_goes_through_branches() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     let mut tip = None;
     for turn in 0..20 {
         tip = Some(commit(&a, tip, &format!("turn {turn}")));
@@ -199,8 +233,8 @@ fn the_way_back_from_a_tip_goes_through_branches() {
 
 #[test]
 fn bytes_that_changed_on_the_way_are_refused_and_nothing_is_stored() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (a, b) = (store(dir.path(), "a"), store(dir.path(), "b"));
+    let home = Home::new();
+    let (a, b) = (store(&home, "a"), store(&home, "b"));
     commit(&a, None, "one");
     let page = a.sync_frames(None, 0).expect("frames");
     let ids: Vec<_> = page.needs.iter().map(|(id, _)| *id).collect();
