@@ -9,6 +9,7 @@ mod intake;
 mod large;
 mod listing;
 mod memory;
+mod postgres;
 mod rounds;
 mod runs;
 mod server;
@@ -46,6 +47,7 @@ enum Workload {
     Server,
     Runs,
     Workspace,
+    Postgres,
 }
 
 const WORKLOADS: &[(&str, Workload)] = &[
@@ -63,6 +65,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("server", Workload::Server),
     ("runs", Workload::Runs),
     ("workspace", Workload::Workspace),
+    ("postgres", Workload::Postgres),
 ];
 
 /// What was asked for on the command line.
@@ -161,6 +164,7 @@ impl Bench {
             Workload::Server => server::run(self),
             Workload::Runs => runs::run(self),
             Workload::Workspace => workspace::run(self),
+            Workload::Postgres => postgres::run(self),
         }
     }
 
@@ -258,7 +262,7 @@ mod tests {
         assert_eq!(
             parse("W7").unwrap_err(),
             "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, session, \
-             server, runs, workspace"
+             server, runs, workspace, postgres"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");
     }

@@ -77,6 +77,13 @@ const TRIALS: &[Trial] = &[
         variable: "ENJAMB_CUT_EVERY",
         amount: 1,
     },
+    Trial {
+        about: "A bucket that misbehaves at random",
+        package: "enjamb-testkit",
+        test: "objects::random_misdeeds",
+        variable: "ENJAMB_OBJECT_SCRIPTS",
+        amount: 2_000,
+    },
 ];
 
 /// Runs every trial, or those whose test is named; a number among the arguments replaces the amounts.

@@ -1,5 +1,7 @@
 //! `cargo xtask test`: makes the machine ready, then runs every test, or those that the arguments choose.
 
+mod left_out;
+
 use std::process::Command;
 
 use crate::Problem;
@@ -11,6 +13,9 @@ const NEXTEST: Need = Need {
     source: Source::Crate { subcommand: "nextest", package: "cargo-nextest" },
     absence: Absence::Means("The tests run under `cargo test` instead."),
 };
+
+/// The packages whose tests open stores without caring where they are.
+const STORED: [&str; 3] = ["enjamb-service", "enjamb-server", "enjamb-cli"];
 
 /// What the tests need. A Debian package is one more row.
 fn needs() -> Vec<Need> {
@@ -26,6 +31,11 @@ fn needs() -> Vec<Need> {
             absence: Absence::Means("The tests that watch system calls say that they were skipped."),
         },
         Need { name: "PostgreSQL", source: Source::Postgres, absence: Absence::Stops },
+        Need {
+            name: "Ceph's S3 gateway",
+            source: Source::Debian { binary: "radosgw", packages: &["radosgw", "ceph-mon", "ceph-osd", "ceph-common"] },
+            absence: Absence::Stops,
+        },
         NEXTEST,
     ]
 }
@@ -33,12 +43,10 @@ fn needs() -> Vec<Need> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
     needs::meet(&needs())?;
     let selection = Selection::of(arguments);
-    if NEXTEST.is_met() {
-        println!("Running the tests with cargo-nextest.");
-        command::run(&mut with_servers(&selection.for_nextest(command::unattended())))?;
-    } else {
-        println!("Running the tests with cargo's own runner.");
-        command::run(&mut with_servers(&selection.for_cargo_test()))?;
+    run_tests(&selection)?;
+    if let Some(again) = selection.on_postgres() {
+        println!("Running again, with stores in PostgreSQL, the tests of {}.", again.packages.join(" "));
+        run_again(&again)?;
     }
     if selection.is_everything() {
         println!("Running the examples in the documentation.");
@@ -47,6 +55,28 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
         println!("The examples in the documentation are not part of a filtered run; `cargo test --doc` runs them.");
         Ok(())
     }
+}
+
+fn run_tests(selection: &Selection<'_>) -> Result<(), Problem> {
+    if NEXTEST.is_met() {
+        println!("Running the tests with cargo-nextest.");
+        command::run(&mut with_servers(&selection.for_nextest(command::unattended())))
+    } else {
+        println!("Running the tests with cargo's own runner.");
+        command::run(&mut with_servers(&selection.for_cargo_test()))
+    }
+}
+
+/// Runs tests with their stores in a database.
+fn run_again(selection: &Selection<'_>) -> Result<(), Problem> {
+    let mut command = if NEXTEST.is_met() {
+        let others = left_out::filter();
+        let words = [&selection.for_nextest(command::unattended())[..], &["--no-tests=pass", "-E", &others]].concat();
+        with_servers(&words)
+    } else {
+        with_servers(&[&selection.for_cargo_test()[..], &left_out::skips()].concat())
+    };
+    command::run(command.env("ENJAMB_TEST_ENGINE", "postgres"))
 }
 
 /// A cargo command with the servers that tests share, started before it and stopped after it.
@@ -78,6 +108,14 @@ impl<'a> Selection<'a> {
             }
         }
         selection
+    }
+
+    /// What of it is run once more with stores in PostgreSQL.
+    fn on_postgres(&self) -> Option<Self> {
+        let chosen =
+            |package: &&str| self.packages.is_empty() || self.packages.iter().any(|word| word.ends_with(package));
+        let packages: Vec<_> = STORED.into_iter().filter(chosen).flat_map(|package| ["-p", package]).collect();
+        (!packages.is_empty()).then(|| Self { packages, rest: self.rest.clone() })
     }
 
     fn is_everything(&self) -> bool {
@@ -132,6 +170,18 @@ mod tests {
             "nextest run -p enjamb-core -pxtask --package=enjamb-cli fork",
             "test --no-fail-fast --tests -p enjamb-core -pxtask --package=enjamb-cli -- fork",
         );
+    }
+
+    #[test]
+    fn what_opens_stores_runs_again_on_postgres() {
+        let check = |typed: &str, expected: Option<&str>| {
+            let arguments: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
+            let again = Selection::of(&arguments).on_postgres().map(|again| again.for_nextest(false).join(" "));
+            assert_eq!(again.as_deref(), expected, "{typed}");
+        };
+        check("", Some("nextest run -p enjamb-service -p enjamb-server -p enjamb-cli"));
+        check("chain -p enjamb-cli -pxtask", Some("nextest run -p enjamb-cli chain"));
+        check("-p enjamb-core", None);
     }
 
     #[test]

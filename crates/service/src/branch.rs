@@ -3,7 +3,7 @@
 use enjamb_core::frame::{Body, Branched, HandoffCreated, ThreadReferenced};
 use enjamb_core::thread::{EXTRACT_SCHEMA, Extract, ExtractedMessage, HandoffBundle, Selector};
 use enjamb_core::{ArtifactId, Json, StreamId, StreamKind};
-use enjamb_ledger::{Batch, Ledger, NewArtifact};
+use enjamb_ledger::{Batch, NewArtifact};
 use serde_json::json;
 
 use crate::thread::created;

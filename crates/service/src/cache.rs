@@ -28,6 +28,7 @@ const TRANSLATOR_VERSION: u32 = 1;
 const CHUNK_BYTES: u64 = 64 << 10;
 
 /// Where materializations are kept, and how much.
+#[derive(Clone)]
 pub(crate) struct Cache {
     dir: PathBuf,
     /// Less is read again as fast as it is found here.

@@ -22,10 +22,16 @@ impl Store {
         Ok(if quick { self.ledger.verify_quick()? } else { self.ledger.verify_full(progress)? })
     }
 
+    /// Bytes that maintenance would move into segments, about.
+    pub fn hot_bytes(&self) -> Result<u64> {
+        Ok(self.ledger.hot_bytes()?)
+    }
+
     /// Moves cold bytes into segments and removes files that nothing names.
     pub fn maintain(&self, progress: &mut Progress<'_>) -> Result<Maintained> {
         let bytes_before = self.disk_use()?.total();
         let sealed = self.ledger.seal(progress)?;
+        self.ledger.replicate(progress)?;
         let swept_bytes = self.ledger.sweep()?;
         Ok(Maintained { sealed, swept_bytes, bytes_before, bytes_after: self.disk_use()?.total() })
     }

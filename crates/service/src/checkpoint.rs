@@ -4,7 +4,7 @@ use enjamb_core::chain::CommitKind;
 use enjamb_core::frame::{CommitType, ContextCommitted, Draft, Json, Trigger};
 use enjamb_core::{ArtifactId, CommitId, StreamId, StreamKind, Timestamp};
 use enjamb_formats::{Look, TokenMethod, Tokens};
-use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame, StoredCommit};
+use enjamb_ledger::{Batch, LedgerError, NewArtifact, NewFrame, StoredCommit};
 
 use crate::{Result, ServiceError, Store};
 
@@ -262,13 +262,15 @@ fn commit_type(kind: CommitKind) -> CommitType {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
     #[test]
     fn one_process_knows_a_commit_that_it_has_just_made() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let request = Checkpoint {
             parent: None,
             kind: CommitKind::Delta,

@@ -74,15 +74,7 @@ impl Store {
     /// Says something new of a commit. What was said before stays in the log.
     pub fn note(&self, id: &CommitId, note: Note, by: &Actor) -> Result<StoredCommit> {
         let commit = self.show(id)?;
-        let links = commit.tags.iter().filter(|tag| link::is_link(tag)).cloned();
-        let body: Body = ContextNoted {
-            commit_id: id.to_string(),
-            summary: note.summary,
-            tags: note.tags.map(|tags| tags.into_iter().filter(|tag| !link::is_link(tag)).chain(links).collect()),
-            actor_id: by.actor_id.clone(),
-            origin: by.origin.clone(),
-        }
-        .into();
+        let body = noted(&commit, note, by);
         self.append_bodies(&commit.stream, &[body], Vec::new())?;
         self.show(id)
     }
@@ -105,4 +97,18 @@ impl Store {
 
 pub(crate) fn unknown(id: &CommitId) -> ServiceError {
     ServiceError::Unknown { what: "commit", name: id.to_string() }
+}
+
+/// Links stay, whatever the other tags become.
+pub(crate) fn noted(commit: &StoredCommit, note: Note, by: &Actor) -> Body {
+    let links = commit.tags.iter().filter(|tag| link::is_link(tag)).cloned();
+    let kept = |tags: Vec<String>| tags.into_iter().filter(|tag| !link::is_link(tag)).chain(links).collect();
+    ContextNoted {
+        commit_id: commit.link.id.to_string(),
+        summary: note.summary,
+        tags: note.tags.map(kept),
+        actor_id: by.actor_id.clone(),
+        origin: by.origin.clone(),
+    }
+    .into()
 }

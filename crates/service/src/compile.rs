@@ -15,7 +15,7 @@ use enjamb_core::frame::{Body, CheckpointRef, ContextCompiled, ContinuityBody, S
 use enjamb_core::order::{MarkKey, Rule};
 use enjamb_core::{ArtifactId, Json, StreamId, limits};
 use enjamb_formats::TokenCounting;
-use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact};
+use enjamb_ledger::{Batch, LedgerError, NewArtifact};
 use serde_json::Value;
 
 pub use audit::Audit;

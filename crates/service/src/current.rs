@@ -175,20 +175,22 @@ fn is_in(stored: &StoredCommit, cwd: &Path) -> bool {
 mod tests {
     use std::fs;
 
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::{Actor, Env, ImportBounds};
 
     const SESSION: &str = "5d1c90ab-0000-4000-8000-000000000001";
 
     struct Bench {
-        home: tempfile::TempDir,
+        home: Home,
         store: Store,
     }
 
     impl Bench {
         fn new() -> Self {
-            let home = tempfile::tempdir().unwrap();
-            let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+            let home = Home::new();
+            let store = Store::create(&home.store(), Env::system()).unwrap();
             Self { home, store }
         }
 

@@ -1,7 +1,7 @@
 //! Provider cursors: where a provider's own conversation stands. A cache that may be dropped at any time, told in frames.
 
 use enjamb_core::StreamId;
-use enjamb_core::frame::{ContinuityBody, Json, ProviderCursorUpdated};
+use enjamb_core::frame::{Body, ContinuityBody, Json, ProviderCursorUpdated};
 use enjamb_core::order::MarkKey;
 use enjamb_ledger::Ledger;
 use serde_json::Value;
@@ -89,6 +89,11 @@ impl Store {
         reason: Option<String>,
         by: &Actor,
     ) -> Result<Option<CursorView>> {
+        if let Some(frame) = self.earlier(thread)?
+            && let Body::Continuity(ContinuityBody::ProviderCursorUpdated(update)) = frame.body
+        {
+            return Ok(Some(CursorView { seq: frame.seq, update }));
+        }
         let fitting = self.all_cursors(thread)?.into_iter().filter(|cursor| filter.fits(&cursor.update));
         let Some(last) = fitting.max_by_key(|cursor| cursor.seq) else { return Ok(None) };
         let update = ProviderCursorUpdated {

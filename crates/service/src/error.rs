@@ -221,6 +221,8 @@ fn ledger_help(error: &LedgerError) -> Option<String> {
     match error {
         LedgerError::NoStore(_) => Some("enjamb init".into()),
         LedgerError::BadAddress { .. } => Some("postgres://user@host:5432/database?schema=name".into()),
+        LedgerError::JobTaken { .. } => Some("try again when it is done".into()),
+        LedgerError::JobLost { .. } => Some("nothing that was done is lost; begin again to go on".into()),
         LedgerError::Unreachable { .. } => Some("check that the server runs, its address, and the network".into()),
         error if error.is_unreadable_log() => {
             Some("enjamb --store OTHER-DIR restore BACKUP    makes a store of a backup".into())

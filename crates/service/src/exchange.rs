@@ -374,13 +374,15 @@ impl HashingWriter<'_> {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
     /// Imports a file, checks that it comes back byte for byte, and returns the report.
     fn check(file: &[u8]) -> Import {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let report = store.import_frames(&mut &*file).unwrap();
         let mut back = Vec::new();
         store.export_import(&report.manifest.unwrap(), &mut back).unwrap();
@@ -427,8 +429,8 @@ mod tests {
 
     #[test]
     fn a_second_import_appends_nothing() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let first = store.import_frames(&mut crate::SAMPLE_THREAD.as_bytes()).unwrap();
         let again = store.import_frames(&mut crate::SAMPLE_THREAD.as_bytes()).unwrap();
         assert_eq!((again.appended, again.known), (0, first.appended));

@@ -35,6 +35,7 @@ mod read;
 mod render;
 mod repair;
 mod replay;
+mod request;
 mod resume;
 mod revision;
 mod sample;
@@ -60,6 +61,7 @@ use std::path::Path;
 use enjamb_ledger::{Engine, SqliteLedger};
 
 use cache::Cache;
+use request::Door;
 
 pub use append::{Append, DraftLine};
 pub use artifact::{ArtifactView, PutOptions, Stored};
@@ -83,7 +85,7 @@ pub use config::{
 };
 pub use current::{Agent, Current, CurrentBy};
 pub use cursor::{CursorFilter, CursorView};
-pub use database::{database_dir, is_database};
+pub use database::{database_dir, is_database, make_database_dir, objects_of, shown_store};
 pub use diff::{Difference, Side};
 pub use doctor::{Check, Verdict};
 pub use env::Env;
@@ -102,6 +104,7 @@ pub use pack::{Exported, PackFrom, PackRecord, PackRequest, PackWarning, Packed}
 pub use policy::{Policy, parse_ttl};
 pub use read::Follow;
 pub use repair::{RepairContext, RepairedContext};
+pub use request::Request;
 pub use resume::{
     FileState, LeftBehind, Replanted, ReplantedFile, Resume, ResumeError, Resumed, RuntimeHomes, Travels, project_slug,
 };
@@ -137,7 +140,7 @@ pub type Result<T> = std::result::Result<T, ServiceError>;
 
 /// A store that is open, and everything that can be done with it.
 pub struct Store {
-    ledger: Engine,
+    ledger: Door,
     env: Env,
     cache: Cache,
 }
@@ -159,19 +162,19 @@ impl Default for Actor {
 impl Store {
     /// Opens the store in a directory.
     pub fn open(dir: &Path, env: Env) -> Result<Self> {
-        Ok(Self { ledger: Engine::open(dir)?, env, cache: Cache::of(dir) })
+        Ok(Self { ledger: Engine::open(dir)?.into(), env, cache: Cache::of(dir) })
     }
 
     /// Opens the store in a directory, making it if there is none.
     pub fn create(dir: &Path, env: Env) -> Result<Self> {
-        let ledger = Engine::create(dir, &env.new_id())?;
+        let ledger = Engine::create(dir, &env.new_id())?.into();
         Ok(Self { ledger, env, cache: Cache::of(dir) })
     }
 
     /// A store on an engine that is open already.
     pub fn over(ledger: SqliteLedger, env: Env) -> Self {
         let cache = Cache::of(ledger.dir());
-        Self { ledger: ledger.into(), env, cache }
+        Self { ledger: Engine::from(ledger).into(), env, cache }
     }
 
     pub fn dir(&self) -> &Path {
@@ -182,4 +185,9 @@ impl Store {
     pub fn ledger(&self) -> &Engine {
         &self.ledger
     }
+}
+
+#[test]
+fn what_is_left_out_on_postgres_is_there() {
+    enjamb_testkit::home::check_left_out("enjamb-service");
 }

@@ -101,6 +101,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::{Checkpoint, Content, Env, Note};
     use enjamb_core::chain::CommitKind;
@@ -127,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_commit_has_the_ticket_it_was_made_for_and_those_it_was_linked_to() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let by = Actor::default();
         let (made, bare) = (commit(&store, Some("T-1"), "a"), commit(&store, None, "b"));
         for ticket in ["T-2", "T-2", "T-1", "ticket:odd"] {
@@ -156,8 +158,8 @@ mod tests {
 
     #[test]
     fn links_made_at_once_are_all_there() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let id = commit(&store, None, "a");
         std::thread::scope(|scope| {
             for n in 0..8 {

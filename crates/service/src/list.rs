@@ -132,6 +132,8 @@ mod tests {
     use enjamb_core::frame::{Body, CommitType, ContextCommitted, Draft, Trigger};
     use enjamb_ledger::{Batch, NewFrame};
 
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
@@ -178,8 +180,8 @@ mod tests {
 
     #[test]
     fn the_few_that_fit_are_found_among_the_many() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let commits = FIRST_STEP + 40;
         fill(&store, commits);
         let list = |filter: &Filter, after, limit| store.list(Source::Store, filter, after, limit).unwrap();
@@ -195,8 +197,8 @@ mod tests {
 
     #[test]
     fn what_is_left_to_sum_up_is_listed_page_by_page() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         fill(&store, 5);
         let filter = Filter { no_summary: true, ..Filter::default() };
         let page = |after| store.list(Source::Unsummarised, &filter, after, 2).unwrap();

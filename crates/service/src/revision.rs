@@ -1,7 +1,7 @@
 //! Words for commits: ids, the beginnings of them, refs, and steps back from any of these.
 
 use enjamb_core::chain::Stop;
-use enjamb_core::frame::{Body, ContextRefMoved};
+use enjamb_core::frame::{Body, ContextBody, ContextRefMoved};
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{CommitId, IdKind, IdPrefix, StreamId, Timestamp, limits};
 use enjamb_ledger::{Ledger, LedgerError, StreamOrder};
@@ -89,6 +89,10 @@ impl Store {
         expect: Expect<CommitId>,
         by: &Actor,
     ) -> Result<Option<CommitId>> {
+        let earlier = self.earlier(&refs()?)?.map(|frame| frame.body);
+        if let Some(Body::Context(ContextBody::ContextRefMoved(before))) = earlier {
+            return before.previous.map(|id| parse(name, &id)).transpose();
+        }
         let write = |from| self.move_ref(name, from, to, by);
         Move { what: "ref", name, to, expect }.make(|| self.reference(name), write)
     }
@@ -102,9 +106,13 @@ impl Store {
             origin: by.origin.clone(),
         }
         .into();
-        let stream: StreamId = "context/~refs".parse()?;
-        self.append_bodies(&stream, &[body], Vec::new()).map(drop)
+        self.append_bodies(&refs()?, &[body], Vec::new()).map(drop)
     }
+}
+
+/// Where names of commits move.
+fn refs() -> Result<StreamId> {
+    Ok("context/~refs".parse()?)
 }
 
 /// Takes `-` and `~N` off the end of a revision.

@@ -143,6 +143,8 @@ impl Read for Pieces {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
@@ -169,8 +171,8 @@ mod tests {
 
     #[test]
     fn wherever_a_chain_has_a_snapshot_it_holds_the_same() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let kinds = [CommitKind::Delta, CommitKind::Delta, CommitKind::Compaction, CommitKind::Delta];
         let (mut plain, mut with_snapshots) = (None, None);
         for (number, kind) in kinds.into_iter().enumerate() {
@@ -191,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_snapshot_may_be_larger_than_any_record() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let long = "x".repeat(enjamb_core::limits::ARTIFACT_INLINE_BYTES_MAX / 2);
         let tip = (0..4).fold(None, |parent, _| Some(commit(&store, parent, CommitKind::Delta, &long)));
         let tip = tip.expect("a chain");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use enjamb_ledger::{Ledger, LedgerError, StreamOrder, StreamSummary, Totals};
+use enjamb_ledger::{Engine, Ledger, LedgerError, StreamOrder, StreamSummary, Totals};
 
 use crate::{Result, Store};
 
@@ -16,7 +16,7 @@ pub struct Status {
     pub recent: Vec<StreamSummary>,
 }
 
-/// Bytes on disk.
+/// Bytes on disk, here or on the database's server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
     pub log: u64,
@@ -41,9 +41,14 @@ impl Store {
     }
 
     pub fn disk_use(&self) -> Result<DiskUse> {
-        let dir = self.dir();
         let segments = self.ledger.segments().files()?.iter().map(|file| file.bytes).sum();
-        Ok(DiskUse { log: database_bytes(dir, "log.db")?, index: database_bytes(dir, "index.db")?, segments })
+        let (log, index) = match &*self.ledger {
+            Engine::Directory(ledger) => {
+                (database_bytes(ledger.dir(), "log.db")?, database_bytes(ledger.dir(), "index.db")?)
+            }
+            Engine::Database(ledger) => ledger.table_bytes()?,
+        };
+        Ok(DiskUse { log, index, segments })
     }
 }
 

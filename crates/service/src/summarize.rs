@@ -8,8 +8,9 @@ mod endpoint;
 
 use enjamb_core::CommitId;
 use enjamb_core::conversation::Conversation;
-use enjamb_ledger::{Ledger, LedgerError, StoredCommit};
+use enjamb_ledger::{Job, JobKind, Ledger, LedgerError, StoredCommit};
 
+use crate::commits::noted;
 use crate::{Actor, Note, Result, ServiceError, Store};
 
 pub(crate) use dialect::complaint;
@@ -76,6 +77,7 @@ enum Step {
 impl Store {
     /// Writes notes for up to `limit` commits without a summary, oldest first. Safe to stop and to run again.
     pub fn summarize(&self, summarizer: &mut dyn Summarizer, limit: u64, by: &Actor) -> Result<Summarised> {
+        let job = self.ledger.job(JobKind::Summarize)?;
         let mut done = Summarised::default();
         let mut after = None;
         while done.stopped.is_none() && done.written < limit {
@@ -87,7 +89,7 @@ impl Store {
                 if done.stopped.is_some() || done.written == limit {
                     break;
                 }
-                match self.sum_up_one(&id, summarizer, by)? {
+                match self.sum_up_one(&job, &id, summarizer, by)? {
                     Step::Written => done.written += 1,
                     Step::Skipped => done.skipped += 1,
                     Step::Stopped(why) => done.stopped = Some(why),
@@ -99,7 +101,7 @@ impl Store {
         Ok(done)
     }
 
-    fn sum_up_one(&self, id: &CommitId, summarizer: &mut dyn Summarizer, by: &Actor) -> Result<Step> {
+    fn sum_up_one(&self, job: &Job<'_>, id: &CommitId, summarizer: &mut dyn Summarizer, by: &Actor) -> Result<Step> {
         let Some(said) = self.readable(&self.show(id)?)? else { return Ok(Step::Skipped) };
         let words = match summarizer.sum_up(&said) {
             Ok(Summary::Words(words)) => words,
@@ -108,8 +110,9 @@ impl Store {
             Err(error) => return Ok(Step::Stopped(Stopped::Failed(error))),
         };
         // Somebody may have said something better while the summarizer was at work.
-        if self.show(id)?.summary.is_none() {
-            self.note(id, Note { summary: Some(words), tags: None }, by)?;
+        let commit = self.show(id)?;
+        if commit.summary.is_none() {
+            self.append_for(job, &commit.stream, &noted(&commit, Note { summary: Some(words), tags: None }, by))?;
         }
         Ok(Step::Written)
     }
@@ -155,7 +158,48 @@ fn cut(text: &str, chars_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::database::{Database, Schema};
+
     use super::*;
+    use crate::{Checkpoint, Content, Env};
+
+    /// Sums up whatever it is given; at its second commit another node takes over.
+    struct Slow<'a> {
+        schema: &'a Schema,
+        rival: &'a Store,
+        asked: u64,
+    }
+
+    impl Summarizer for Slow<'_> {
+        fn sum_up(&mut self, _: &Conversation) -> Result<Summary> {
+            let taken = self.rival.summarize(&mut Rule, 9, &Actor::default()).expect_err("another node is at it");
+            assert_eq!(taken.code(), "job-taken");
+            self.asked += 1;
+            if self.asked == 2 {
+                self.schema.execute("UPDATE {schema}.jobs SET epoch = epoch + 1 WHERE name = 'summarize'");
+            }
+            Ok(Summary::Words(format!("summary {}", self.asked)))
+        }
+    }
+
+    #[test]
+    fn of_two_nodes_one_writes_summaries_and_only_while_it_is_its_turn() {
+        // `cargo xtask test` installs PostgreSQL; without it there is nothing to see here.
+        let Some(database) = Database::find() else { return };
+        let (schema, dirs) = (database.schema(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+        let [store, rival] = dirs.each_ref().map(|dir| {
+            enjamb_ledger::link_database(dir.path(), &schema.address()).unwrap();
+            Store::create(dir.path(), Env::system()).unwrap()
+        });
+        for n in 0..3 {
+            let content = Content::Bytes(format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n").into_bytes());
+            store.checkpoint(Checkpoint::new(content, "generic-v1", "dana")).unwrap();
+        }
+        let mut slow = Slow { schema: &schema, rival: &rival, asked: 0 };
+        let lost = store.summarize(&mut slow, 9, &Actor::default()).expect_err("it lost its turn");
+        assert_eq!((lost.code(), slow.asked), ("job-lost", 2));
+        assert_eq!(rival.summarize(&mut Rule, 9, &Actor::default()).unwrap().written, 2, "one was written before");
+    }
 
     #[test]
     fn a_summary_is_one_line_that_fits() {

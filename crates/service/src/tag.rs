@@ -1,6 +1,6 @@
 //! Tags: names that point at artifacts and move only from where they are.
 
-use enjamb_core::frame::{ArtifactTagged, Body};
+use enjamb_core::frame::{ArtifactBody, ArtifactTagged, Body};
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
 use enjamb_ledger::{Ledger, LedgerError};
@@ -36,6 +36,10 @@ impl Store {
         expect: Expect<ArtifactId>,
         by: &Actor,
     ) -> Result<Option<ArtifactId>> {
+        let earlier = self.earlier(&StreamId::artifacts())?.map(|frame| frame.body);
+        if let Some(Body::Artifact(ArtifactBody::ArtifactTagged(before))) = earlier {
+            return before.previous.map(|hex| parse(name, &hex)).transpose();
+        }
         let write = |from| {
             if let Some(id) = to {
                 self.artifact(&id)?;

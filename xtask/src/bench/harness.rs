@@ -65,7 +65,8 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
         | Workload::Session
         | Workload::Server
         | Workload::Runs
-        | Workload::Workspace => None,
+        | Workload::Workspace
+        | Workload::Postgres => None,
     }
 }
 

@@ -75,8 +75,8 @@ pub(super) fn finished(command: &mut Command) -> Result<String, Problem> {
     Err(format!("it ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end()))
 }
 
-/// A number in a flat JSON object.
-fn field(json: &str, name: &str) -> Option<f64> {
+/// A number in a JSON object, the first of that name.
+pub(super) fn field(json: &str, name: &str) -> Option<f64> {
     let (_, rest) = json.split_once(&format!("\"{name}\":"))?;
     let end = rest.find([',', '}']).unwrap_or(rest.len());
     rest[..end].trim().parse().ok()

@@ -53,7 +53,7 @@ fn cells(row: &Row<'_>, reference: &[Sample]) -> [String; 6] {
 
 fn verdict(goal: Goal, seconds_each: f64, ratio: f64) -> String {
     let (said, reached) = match goal {
-        Goal::Within(times) => (format!("≤ {times}×"), ratio <= times),
+        Goal::Within(times) => (format!("≤ {}×", (times * 1e3).round() / 1e3), ratio <= times),
         Goal::Beaten(times) => (format!("≥ {times}×"), ratio >= times),
         Goal::Milliseconds(most) => (format!("≤ {most} ms"), seconds_each * 1e3 <= most),
     };

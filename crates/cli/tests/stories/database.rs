@@ -15,11 +15,7 @@ struct Team {
 
 impl Team {
     fn new() -> Option<Self> {
-        let database = Database::find();
-        if database.is_none() {
-            eprintln!("skipped: PostgreSQL is not installed");
-        }
-        let database = database?;
+        let database = Database::find()?;
         Some(Self { enjamb: Enjamb::new(), schema: database.schema(), _database: database })
     }
 

@@ -33,7 +33,7 @@ fn missed(enjamb: &Enjamb) -> (u64, String) {
 fn an_event_is_spooled_for_its_owner_alone() {
     let enjamb = Enjamb::with_store();
     obeys(enjamb.run_with(&["hook", "claude-code"], EVENT));
-    obeys(enjamb.run_with(&["--store", &enjamb.path("store"), "hook", "codex"], EVENT));
+    obeys(enjamb.run_with(&["--store", enjamb.store().to_str().unwrap(), "hook", "codex"], EVENT));
     let spool = enjamb.store().join("spool");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&spool), mode(&spool.join("events"))), (0o700, 0o600));
@@ -75,7 +75,7 @@ fn nothing_makes_a_hook_fail_or_speak() {
 fn what_cannot_be_spooled_is_counted() {
     let enjamb = Enjamb::new();
     obeys(enjamb.run_with(&["hook", "claude-code"], EVENT));
-    assert!(!enjamb.store().exists(), "a hook makes no store");
+    assert!(!enjamb.store().join("spool").exists(), "a hook makes no store");
     assert_eq!(enjamb.json(&["status"])["missed"], 1);
     assert!(enjamb.run(&["status"]).done().out().contains("1 event of hooks missed: there is no store"));
     enjamb.run(&["init"]).done();
@@ -135,7 +135,7 @@ fn a_hook_opens_one_file_and_makes_few_calls() {
     let Ok(child) = command.spawn() else { return println!("skipped: there is no strace here") };
     obeys(finish(child));
     let trace = fs::read_to_string(trace).unwrap();
-    let store = enjamb.path("store");
+    let store = enjamb.store().to_str().unwrap().to_owned();
     let in_store: Vec<_> = trace.lines().filter(|line| line.contains(&store) && !line.contains("execve(")).collect();
     assert_eq!(in_store.len(), 1, "one file of the store is touched: {in_store:#?}");
     assert!(in_store[0].contains("/spool/events"));

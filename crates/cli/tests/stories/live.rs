@@ -135,7 +135,7 @@ fn an_agent_learns_its_own_commit() {
         &enjamb.run(&["current"]).exits(3).err(),
         "error: no context of an agent in [..]\nhelp:  enjamb resolve PRINCIPAL --at TIME    or set ENJAMB_CONTEXT_ID where the agent runs\n",
     );
-    let mut unset = enjamb.command(&["--store", &enjamb.path("store"), "show", &first]);
+    let mut unset = enjamb.command(&["--store", enjamb.store().to_str().unwrap(), "show", &first]);
     unset.env("ENJAMB_STORE", "");
     answer(unset, b"").done();
     let mut stranger = enjamb.command(&["current", "--json"]);

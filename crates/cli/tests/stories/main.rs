@@ -25,6 +25,7 @@ mod killed;
 mod large;
 mod listings;
 mod live;
+mod objects;
 mod output;
 mod packs;
 mod parity;
@@ -44,3 +45,8 @@ mod threads;
 mod trouble;
 mod turns;
 mod workspace;
+
+#[test]
+fn what_is_left_out_on_postgres_is_there() {
+    enjamb_testkit::home::check_left_out("enjamb-cli");
+}

@@ -187,6 +187,7 @@ const OF_THIS_MACHINE: &[(&str, &[&str])] = &[
     ("it changes a chain byte by byte", &["repair"]),
     ("it makes or copies the files of a store", &["init", "backup", "restore", "frames export", "clone"]),
     ("it serves the store, or says who may use it", &["serve", "mcp", "token"]),
+    ("it says what never leaves the store", &["private"]),
 ];
 
 /// Commands that need no store, or that read a chain from wherever it is.
@@ -223,6 +224,7 @@ fn what_is_of_this_machine_says_so() {
         &["serve", "--listen", "127.0.0.1:0"],
         &["mcp"],
         &["token", "list"],
+        &["private"],
     ];
     for arguments in commands {
         let mut command = enjamb.command(arguments);

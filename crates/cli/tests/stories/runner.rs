@@ -1,6 +1,6 @@
 //! Runs `enjamb` in a home of its own, and keeps what it answered.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use enjamb_testkit::database::{Database, Schema};
+use enjamb_testkit::home;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A home with a store in it. Nothing of the person who runs the tests is read or written.
 pub struct Enjamb {
     home: TempDir,
+    /// Where its store is instead, when the run is about stores in a database.
+    team: Option<(Schema, Database)>,
 }
 
 /// What a run of the command came to.
@@ -27,7 +31,8 @@ pub struct Answer {
 impl Enjamb {
     /// A home without a store.
     pub fn new() -> Self {
-        Self { home: tempfile::tempdir().expect("a temporary directory") }
+        let team = home::database().map(|database| (database.schema(), database));
+        Self { home: tempfile::tempdir().expect("a temporary directory"), team }
     }
 
     /// A home with an empty store.
@@ -41,8 +46,27 @@ impl Enjamb {
         self.home.path()
     }
 
+    /// The directory of its store, or the one on this machine that belongs to it.
     pub fn store(&self) -> PathBuf {
-        self.home.path().join("store")
+        let Some((schema, _)) = &self.team else { return self.home.path().join("store") };
+        let usual = self.home.path().join("data/enjamb");
+        enjamb_service::database_dir(&usual, &schema.address()).expect("an address")
+    }
+
+    /// Where commands say that its store is, as a pattern.
+    pub fn shown_store(&self) -> String {
+        match &self.team {
+            None => "[..]/store".to_owned(),
+            Some((schema, _)) => format!("postgres://127.0.0.1:[..]/postgres?schema={}", schema.name()),
+        }
+    }
+
+    /// What `--store` would be given.
+    fn named_store(&self) -> OsString {
+        match &self.team {
+            None => self.store().into(),
+            Some((schema, _)) => schema.address_with_objects(&self.home.path().join("objects")).into(),
+        }
     }
 
     /// Writes a file into the home, and returns its path as an argument.
@@ -72,7 +96,7 @@ impl Enjamb {
             .env("PATH", path)
             .env("HOME", self.home())
             .env("XDG_DATA_HOME", self.home().join("data"))
-            .env("ENJAMB_STORE", self.store())
+            .env("ENJAMB_STORE", self.named_store())
             .current_dir(self.home())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -11,10 +11,11 @@ use crate::runner::Enjamb;
 #[test]
 fn init_makes_a_store_once() {
     let enjamb = Enjamb::new();
-    check(&enjamb.run(&["init"]).done().out(), "made a store  [..]/store\n");
-    check(&enjamb.run(&["init"]).done().out(), "store is there already  [..]/store\n");
+    let shown = enjamb.shown_store();
+    check(&enjamb.run(&["init"]).done().out(), &format!("made a store  {shown}\n"));
+    check(&enjamb.run(&["init"]).done().out(), &format!("store is there already  {shown}\n"));
     let expected = json!({
-        "schema": "enjamb.cli.init/1", "created": false, "path": "[..]/store", "store_id": "[..]-[..]-[..]-[..]-[..]",
+        "schema": "enjamb.cli.init/1", "created": false, "path": shown, "store_id": "[..]-[..]-[..]-[..]-[..]",
     });
     check_json(&enjamb.json(&["init"]), &expected);
     let mode = fs::metadata(enjamb.store()).unwrap().permissions().mode();
@@ -24,19 +25,21 @@ fn init_makes_a_store_once() {
 #[test]
 fn without_a_store_the_bare_command_says_how_to_begin() {
     let enjamb = Enjamb::new();
-    let expected = "
-enjamb 0.1.0  nothing stored yet in [..]/store
+    let shown = enjamb.shown_store();
+    let expected = &format!(
+        "
+enjamb 0.1.0  nothing stored yet in {shown}
 
   enjamb demo      see what it does, in a store that is thrown away
   enjamb init      make a store
   enjamb --help    all commands
-";
+"
+    );
     check(&enjamb.run::<&str>(&[]).done().out(), expected);
     check(&enjamb.run(&["status"]).done().out(), expected);
-    let expected =
-        json!({"schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": null, "found": {}, "missed": 0});
+    let expected = json!({"schema": "enjamb.cli.status/1", "path": shown, "store_id": null, "found": {}, "missed": 0});
     check_json(&enjamb.json(&["status"]), &expected);
-    assert!(!enjamb.store().exists(), "looking makes nothing");
+    assert!(!enjamb.store().join("log.db").exists(), "looking makes nothing");
 }
 
 #[test]
@@ -45,14 +48,17 @@ fn status_counts_what_is_stored() {
     enjamb.append("session/s1", r#"{"type":"session_started","input":"hi"}"#);
     enjamb.append("session/s2", r#"{"type":"session_started","input":"ho"}"#);
     enjamb.put("hello\n");
-    let expected = "
-enjamb 0.1.0  [..]/store
+    let expected = &format!(
+        "
+enjamb 0.1.0  {}
   2 streams  2 frames  1 artifact
   [..] B of content in [..] kB on disk
 
 session/s2\t1\t[..]\t[..]Z
 session/s1\t1\t[..]\t[..]Z
-";
+",
+        enjamb.shown_store()
+    );
     check(&enjamb.run::<&str>(&[]).done().out(), expected);
     let stream = |name: &str| {
         json!({
@@ -61,7 +67,7 @@ session/s1\t1\t[..]\t[..]Z
         })
     };
     let expected = json!({
-        "schema": "enjamb.cli.status/1", "path": "[..]/store", "store_id": "[..]",
+        "schema": "enjamb.cli.status/1", "path": enjamb.shown_store(), "store_id": "[..]",
         "streams": 2, "frames": 2, "frame_bytes": "[..]", "artifacts": 1, "artifact_bytes": 6,
         "disk": {"log": "[..]", "index": "[..]", "segments": 0, "total": "[..]"},
         "recent": [stream("s2"), stream("s1")],

@@ -24,11 +24,12 @@ fn a_store_that_is_not_there() {
     let enjamb = Enjamb::new();
     for arguments in [&["streams"][..], &["get", "x"], &["verify"], &["gc", "--run"], &["doctor"]] {
         let refused = enjamb.run(arguments).exits(3);
-        check(&refused.err(), "error: no enjamb store at [..]/store\nhelp:  enjamb init\n");
+        let expected = format!("error: no enjamb store at {}\nhelp:  enjamb init\n", enjamb.shown_store());
+        check(&refused.err(), &expected);
     }
     let problem = enjamb.run(&["streams", "--json"]).exits(3).problem();
     assert_eq!((&problem["code"], &problem["help"]), (&"store-not-found".into(), &"enjamb init".into()));
-    assert!(!enjamb.store().exists());
+    assert!(!enjamb.store().join("log.db").exists());
 }
 
 #[test]

@@ -154,6 +154,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::{HookCall, MissedAt, hook};
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::{Actor, Env, ImportBounds};
 
@@ -186,8 +188,8 @@ mod tests {
 
     #[test]
     fn an_event_brings_in_the_tail_of_its_transcript() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let path = home.path().join("s.jsonl");
         say(&store, 1, "SessionStart", &path);
         let drained = store.drain(&options(), DrainBounds::ALL).unwrap();
@@ -212,8 +214,8 @@ mod tests {
 
     #[test]
     fn what_is_too_much_in_passing_waits_and_nothing_else_does() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let (large, small) = (home.path().join("large.jsonl"), home.path().join("small.jsonl"));
         fs::write(&large, turn(0).repeat(9)).unwrap();
         fs::write(&small, turn(0)).unwrap();
@@ -232,8 +234,8 @@ mod tests {
 
     #[test]
     fn what_is_no_transcript_is_not_read_whoever_names_it() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let secret = home.path().join("id_rsa");
         fs::write(&secret, turn(0)).unwrap();
         let foreign = home.path().join(".cursor/s.jsonl");
@@ -246,8 +248,8 @@ mod tests {
 
     #[test]
     fn when_storing_fails_the_events_stay() {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let path = home.path().join("s.jsonl");
         fs::write(&path, turn(0)).unwrap();
         say(&store, 1, "Stop", &path);

@@ -305,19 +305,21 @@ fn remove(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use enjamb_testkit::home::Home;
+
     use super::*;
     use crate::Env;
 
     struct Bench {
-        home: tempfile::TempDir,
+        home: Home,
         store: Store,
         file: HookFile,
         command: HookCommand,
     }
 
     fn bench(settings: Option<&str>) -> Bench {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let program = home.path().join("enjamb");
         fs::write(&program, b"").unwrap();
         let file = hook_files(home.path(), &|_| None).remove(0);

@@ -39,6 +39,9 @@ impl Store {
 
     /// Ends a job that was spawned and will not be run.
     pub fn cancel_job(&self, thread: &StreamId, job_id: &str, by: &Actor) -> Result<()> {
+        if self.earlier(thread)?.is_some() {
+            return Ok(());
+        }
         let spawned = self.open_job(thread, job_id)?;
         let body = JobEnded {
             job_id: job_id.to_owned(),

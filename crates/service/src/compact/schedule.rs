@@ -3,7 +3,7 @@
 use enjamb_core::StreamId;
 use enjamb_core::compact::{CUTS_MAX, schedule_policy};
 use enjamb_core::frame::{CompactionScheduleDecided, Json, PlannedCut};
-use enjamb_ledger::{Batch, Ledger, LedgerError};
+use enjamb_ledger::{Batch, LedgerError};
 use serde_json::json;
 
 use super::CutPoints;

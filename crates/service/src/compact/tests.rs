@@ -9,6 +9,7 @@ use enjamb_core::chain::CommitKind;
 use enjamb_core::compact::STRIDE_DEFAULT;
 use enjamb_core::frame::{Body, ContinuityBody};
 use enjamb_core::thread::Selector;
+use enjamb_testkit::home::Home;
 use serde_json::Value;
 
 use super::*;
@@ -17,7 +18,7 @@ use crate::{Checkpoint, Content, Env, Note, Post, ServiceError};
 struct Lab {
     store: Store,
     thread: StreamId,
-    _home: tempfile::TempDir,
+    _home: Home,
 }
 
 fn by() -> Actor {
@@ -26,10 +27,10 @@ fn by() -> Actor {
 
 /// A store with a thread of so many messages; ids count up.
 fn lab(messages: u64) -> Lab {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let ids = Arc::new(AtomicU64::new(0));
     let next = move || format!("id{}", ids.fetch_add(1, Ordering::SeqCst));
-    let store = Store::create(home.path(), Env::with(|| Timestamp::from_millis(5), next)).unwrap();
+    let store = Store::create(&home.store(), Env::with(|| Timestamp::from_millis(5), next)).unwrap();
     let thread = store.create_thread("/w", None).unwrap();
     let lab = Lab { store, thread, _home: home };
     (1..=messages).for_each(|at| lab.post(&long(at)));

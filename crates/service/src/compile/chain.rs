@@ -8,7 +8,7 @@ use enjamb_core::frame::{Body, ChainCompiled, ChainSelectionDecided, ContextBody
 use enjamb_core::order::MarkKey;
 use enjamb_core::{ArtifactId, CommitId, Json};
 use enjamb_formats::TokenCounting;
-use enjamb_ledger::{Batch, Ledger, NewArtifact};
+use enjamb_ledger::{Batch, NewArtifact};
 use serde_json::{Value, json};
 
 use super::{Audit, Budget, ContextCandidate};

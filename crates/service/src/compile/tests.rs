@@ -10,6 +10,7 @@ use enjamb_core::frame::{Body, CompactionCheckpointCreated, OutputTextDelta, Run
 use enjamb_core::thread::Selector;
 use enjamb_core::{ArtifactId, StreamId, StreamKind, Timestamp};
 use enjamb_formats::TokenCounting;
+use enjamb_testkit::home::Home;
 
 use super::*;
 use crate::{Env, Handoff, Post, PutOptions, RunId};
@@ -17,14 +18,14 @@ use crate::{Env, Handoff, Post, PutOptions, RunId};
 /// A store whose ids count up.
 struct Lab {
     store: Store,
-    _home: tempfile::TempDir,
+    _home: Home,
 }
 
 fn lab() -> (Lab, StreamId) {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     let ids = Arc::new(AtomicU64::new(0));
     let next = move || format!("id{}", ids.fetch_add(1, Ordering::SeqCst));
-    let store = Store::create(home.path(), Env::with(|| Timestamp::from_millis(5), next)).unwrap();
+    let store = Store::create(&home.store(), Env::with(|| Timestamp::from_millis(5), next)).unwrap();
     let thread = store.create_thread("/w", None).unwrap();
     (Lab { store, _home: home }, thread)
 }

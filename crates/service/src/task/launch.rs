@@ -4,10 +4,11 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use enjamb_ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{TaskError, TaskSpec};
+use super::{TaskError, TaskSpec, stream_of};
 use crate::{Result, ServiceError, Store};
 
 /// What a supervisor is told.
@@ -23,6 +24,10 @@ impl Store {
     pub fn launch_task(&self, spec: TaskSpec, program: &Path, arguments: &[&str]) -> Result<String> {
         spec.check()?;
         let task = self.env.new_id();
+        // A request that comes again has the id of its first time, and the task runs, or has run.
+        if self.ledger.stream(&stream_of(&task)?)?.is_some() {
+            return Ok(task);
+        }
         let failed = |source: io::Error| ServiceError::File { path: program.to_owned(), source };
         let mut supervisor = Command::new(program)
             .args(arguments)

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use enjamb_core::frame::Frame;
 use enjamb_ledger::Ledger;
-use tempfile::TempDir;
+use enjamb_testkit::home::Home;
 
 use super::*;
 use crate::{Env, Store};
 
 /// A store with a task in it.
 struct Desk {
-    home: TempDir,
+    home: Home,
     store: Store,
 }
 
 impl Desk {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         Self { home, store }
     }
 
     /// Starts a task in a thread, and returns once it runs.
     fn start(&self, spec: TaskSpec) -> JoinHandle<()> {
         let (sender, receiver) = channel();
-        let dir = self.home.path().to_owned();
+        let dir = self.home.store();
         let running = std::thread::spawn(move || {
             let store = Store::open(&dir, Env::system()).unwrap();
             store.supervise_task("t-one", &spec, |ready| sender.send(ready.is_ok()).unwrap()).unwrap();
@@ -249,9 +249,8 @@ fn a_process_that_has_somebody_elses_number_is_left_alone() {
 
 #[test]
 fn a_store_far_down_is_no_obstacle() {
-    let home = tempfile::tempdir().unwrap();
-    let far = home.path().join("d".repeat(90)).join("store");
-    std::fs::create_dir_all(far.parent().unwrap()).unwrap();
+    let home = Home::new();
+    let far = home.store_named(&format!("{}/store", "d".repeat(90)));
     let store = Store::create(&far, Env::system()).unwrap();
     drop(store);
     let desk = Desk { store: Store::open(&far, Env::system()).unwrap(), home };

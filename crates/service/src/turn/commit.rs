@@ -42,7 +42,7 @@ struct Before {
 }
 
 /// Whose timeline the commits of a thread are.
-pub(super) fn principal(thread: &StreamId) -> String {
+pub(crate) fn principal(thread: &StreamId) -> String {
     format!("thread/{}", thread.id)
 }
 

@@ -27,6 +27,7 @@ use std::sync::atomic::AtomicBool;
 use enjamb_core::conversation::Usage;
 use enjamb_core::{CommitId, StreamId};
 
+pub(crate) use commit::principal as principal_of;
 pub use ending::{EndReason, Ending};
 pub use options::{Prices, Provider, ProviderOptions};
 pub use recover::EndedRun;

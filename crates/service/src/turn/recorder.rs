@@ -8,7 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use enjamb_core::frame::Body;
 use enjamb_core::provider::Kept;
 use enjamb_core::{StreamId, limits};
-use enjamb_ledger::{Batch, Ledger, NewFrame};
+use enjamb_ledger::{Batch, NewFrame};
 
 use crate::{Result, ServiceError, Store};
 

@@ -6,7 +6,7 @@ use enjamb_core::frame::{Body, ContinuityBody, SessionBody, SessionStarted, Tool
 use enjamb_core::order::MarkKey;
 use enjamb_core::provider::AnswerReader;
 use enjamb_core::{StreamId, StreamKind, limits};
-use enjamb_ledger::{Batch, Ledger};
+use enjamb_ledger::Batch;
 
 use super::journal::{Orphan, Received, orphans};
 use super::session::{Session, Spent};

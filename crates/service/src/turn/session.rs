@@ -6,7 +6,7 @@ use enjamb_core::frame::{
 };
 use enjamb_core::provider::{Dialect, Round};
 use enjamb_core::{StreamId, StreamKind};
-use enjamb_ledger::{Batch, Ledger};
+use enjamb_ledger::Batch;
 use serde_json::{Value, json};
 
 use super::{Ending, Provider, Turned};

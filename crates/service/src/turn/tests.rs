@@ -12,6 +12,7 @@ use std::time::Duration;
 use enjamb_core::frame::{Body, Frame};
 use enjamb_core::provider::Dialect;
 use enjamb_core::{StreamId, StreamKind};
+use enjamb_testkit::home::Home;
 use enjamb_testkit::provider::{LoopbackProvider, Script, Speech};
 
 use super::*;
@@ -21,7 +22,7 @@ const KEY: &str = "sk-very-secret-key";
 
 /// A store with a thread, and what it is to talk to.
 struct Stage {
-    home: tempfile::TempDir,
+    home: Home,
     store: Store,
     thread: StreamId,
     by: Actor,
@@ -29,8 +30,8 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(home.path(), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         let thread = store.create_thread("/w", None).unwrap();
         Self { home, store, thread, by: Actor { actor_id: "user".into(), origin: "test".into() } }
     }
@@ -77,7 +78,7 @@ impl Stage {
         let commit = self.store.show(&turned.commit.unwrap()).unwrap();
         assert_eq!(commit.commit.agent_session_id.as_deref(), Some(turned.run.as_str()));
         assert!(!self.holds(KEY), "the key is nowhere in the store");
-        assert!(std::fs::read_dir(self.home.path().join("turns")).unwrap().next().is_none(), "no journal is left");
+        assert!(std::fs::read_dir(self.home.store().join("turns")).unwrap().next().is_none(), "no journal is left");
     }
 
     fn session(&self, run: &str) -> Vec<Frame> {

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
 
+use enjamb_testkit::home::Home;
+
 use super::*;
 use crate::{Actor, Env, ImportBounds};
 
@@ -53,8 +55,8 @@ fn follow(steps: &mut dyn Iterator<Item = (Box<dyn Fn() + '_>, usize)>, store: &
 
 #[test]
 fn turns_are_taken_in_as_they_end_and_directories_come_and_go() {
-    let home = tempfile::tempdir().unwrap();
-    let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+    let home = Home::new();
+    let store = Store::create(&home.store(), Env::system()).unwrap();
     let dir = home.path().join("projects");
     let path = dir.join("-shop/s.jsonl");
     let append = |text: String| {
@@ -90,8 +92,8 @@ fn turns_are_taken_in_as_they_end_and_directories_come_and_go() {
 
 #[test]
 fn once_takes_in_what_is_there_whether_or_not_a_turn_is_over() {
-    let home = tempfile::tempdir().unwrap();
-    let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+    let home = Home::new();
+    let store = Store::create(&home.store(), Env::system()).unwrap();
     let dir = home.path().join("projects");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("s.jsonl"), turn(0).lines().next().unwrap()).unwrap();
@@ -107,8 +109,8 @@ fn once_takes_in_what_is_there_whether_or_not_a_turn_is_over() {
 
 #[test]
 fn many_files_are_taken_in_at_once() {
-    let home = tempfile::tempdir().unwrap();
-    let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+    let home = Home::new();
+    let store = Store::create(&home.store(), Env::system()).unwrap();
     let dir = home.path().join("projects");
     fs::create_dir(&dir).unwrap();
     (0..GROUP_FILES).for_each(|n| fs::write(dir.join(format!("{n}.jsonl")), turn(n)).unwrap());

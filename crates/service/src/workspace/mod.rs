@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use enjamb_core::frame::{Body, CheckpointAction, CheckpointCreated, CheckpointFailed};
 use enjamb_core::workspace::{Manifest, escape};
 use enjamb_core::{ArtifactId, StreamId, StreamKind, limits};
-use enjamb_ledger::{Batch, Ledger, NewFrame, private};
+use enjamb_ledger::{Batch, NewFrame, private};
 
 pub use content::WorkspaceContent;
 pub use error::WorkspaceError;

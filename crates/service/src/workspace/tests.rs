@@ -8,22 +8,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
+use enjamb_ledger::Ledger;
+use enjamb_testkit::home::Home;
 
 use super::*;
 use crate::Env;
 
 /// A store, and a workspace beside it.
 pub(super) struct Desk {
-    home: TempDir,
+    home: Home,
     pub store: Store,
 }
 
 impl Desk {
     pub fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let home = Home::new();
         fs::create_dir(home.path().join("w")).unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         Self { home, store }
     }
 
@@ -271,9 +272,9 @@ fn checkpoints_made_at_once_are_all_there() {
 
 #[test]
 fn a_store_within_the_workspace_is_no_part_of_it() {
-    let home = tempfile::tempdir().unwrap();
+    let home = Home::new();
     fs::write(home.path().join("a"), "1").unwrap();
-    let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+    let store = Store::create(&home.store(), Env::system()).unwrap();
     let request = WorkspaceCheckpoint { root: home.path().into(), ignored: true, ..WorkspaceCheckpoint::default() };
     assert_eq!(paths(&store.workspace_checkpoint(&request, &Actor::default()).unwrap()), ["a"]);
 }

@@ -2,18 +2,20 @@
 
 use std::fs;
 
+use enjamb_testkit::home::Home;
+
 use super::*;
 use crate::{Env, Filter, Source};
 
 struct Bench {
-    home: tempfile::TempDir,
+    home: Home,
     store: Store,
 }
 
 impl Bench {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::create(&home.path().join("store"), Env::system()).unwrap();
+        let home = Home::new();
+        let store = Store::create(&home.store(), Env::system()).unwrap();
         Self { home, store }
     }
 

@@ -2,6 +2,7 @@
 
 use enjamb_core::frame::SessionBody;
 use enjamb_core::provider::AnswerReader;
+use enjamb_testkit::home::times;
 
 use super::super::journal::Journal;
 use super::*;
@@ -48,7 +49,7 @@ fn recorded_frames_give_the_same_text_and_the_same_next_bundle() {
 /// Leaves a store as a process does that was killed after so many bytes came and so many frames of them were stored.
 fn killed(stage: &Stage, said: &str, came: usize, stored: usize) -> String {
     let run = stage.store.env.new_id();
-    let mut journal = Journal::begin(stage.home.path(), &run, &stage.thread.id).unwrap();
+    let mut journal = Journal::begin(&stage.home.store(), &run, &stage.thread.id).unwrap();
     let post = Post { content: "hi".into(), run: Some(RunId::Given(run.clone())), idempotency_key: None };
     let posted = stage.store.post(&stage.thread, post, &stage.by).unwrap();
     let session = Session::begin(&stage.store, &stage.thread, posted, "hi", &stage.by).unwrap();
@@ -69,7 +70,7 @@ fn killed(stage: &Stage, said: &str, came: usize, stored: usize) -> String {
 #[test]
 fn a_run_whose_process_is_gone_is_ended_and_loses_nothing() {
     let said = Speech::new(Dialect::Chat).text("a").text("b").text("c").end(1, 1);
-    let places: Vec<usize> = (0..=said.len()).step_by(29).collect();
+    let places: Vec<usize> = (0..=said.len()).step_by(290 / times(10) as usize).collect();
     for came in places {
         for stored in 0..5 {
             let stage = Stage::new();
@@ -107,10 +108,10 @@ fn a_run_whose_process_is_gone_is_ended_and_loses_nothing() {
 #[test]
 fn a_run_that_never_began_or_has_ended_leaves_only_a_journal_to_remove() {
     let stage = Stage::new();
-    drop(Journal::begin(stage.home.path(), "never", &stage.thread.id).unwrap());
+    drop(Journal::begin(&stage.home.store(), "never", &stage.thread.id).unwrap());
     let (_server, options) = provider(Dialect::Chat, vec![Script::events(hello(Dialect::Chat))]);
     let turned = stage.turn_unchecked("hi", options);
-    drop(Journal::begin(stage.home.path(), &turned.run, &stage.thread.id).unwrap());
+    drop(Journal::begin(&stage.home.store(), &turned.run, &stage.thread.id).unwrap());
     assert!(stage.store.end_dead_runs().unwrap().is_empty());
     stage.check(&turned);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use enjamb_core::compile::Item;
 use enjamb_core::provider::AnswerReader;
+use enjamb_testkit::home::times;
 
 use super::*;
 use crate::Compile;
@@ -139,7 +140,7 @@ fn described(item: &Item) -> String {
 
 #[test]
 fn two_hundred_interleavings_keep_to_the_account() {
-    for seed in 1_u64..=200 {
+    for seed in 1..=times(200) {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let stage = Stage::new();
         let mut runners: Vec<Runner<'_>> = (0..2 + dice.roll(3)).map(|at| Runner::new(at, &mut dice)).collect();

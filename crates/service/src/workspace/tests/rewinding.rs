@@ -1,5 +1,6 @@
 //! Rewinds: exact, also of random trees, and whatever step they are cut short at.
 
+use enjamb_testkit::home::times;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -270,7 +271,7 @@ fn lay_out(root: &Path, tree: &Tree) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: times(60) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn any_tree_is_restored_from_any_other(first in trees(), second in trees(), cut in 0u64..40, fresh in any::<bool>()) {
