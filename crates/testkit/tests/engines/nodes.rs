@@ -133,6 +133,32 @@ fn a_batch_may_lean_on_much_that_another_node_stored() {
     assert_eq!(one.totals().expect("totals").frames, 2 * MANY);
 }
 
+/// Waits until the server has counted what was done, and fails if it read any of it from end to end.
+const NO_SCANS: &str = "DO $$ DECLARE rows bigint; scanned bigint; BEGIN
+    FOR attempt IN 1..200 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        SELECT coalesce(sum(n_tup_ins), 0), coalesce(sum(seq_tup_read), 0) INTO rows, scanned FROM pg_stat_all_tables
+            WHERE schemaname = '{schema}' AND relname IN ('kv', 'records');
+        EXIT WHEN rows >= 5000;
+        PERFORM pg_sleep(0.1);
+    END LOOP;
+    IF rows < 5000 OR scanned > 0 THEN RAISE EXCEPTION '% rows were read of %', scanned, rows; END IF;
+END $$";
+
+#[test]
+fn appends_read_no_table_from_end_to_end() {
+    let Some(database) = Database::find() else { return };
+    let schema = database.schema();
+    let ledger = schema.create();
+    for group in 0..40 {
+        let texts = (0..64).map(|n| make::frame(&stream(&format!("session/{n}")), &make::output(&format!("{group}"))));
+        ledger.append(make::frames(texts.collect())).expect("it is stored");
+    }
+    // The server counts what a connection did when that ends, at the latest.
+    drop(ledger);
+    schema.execute(NO_SCANS);
+}
+
 #[test]
 fn a_server_that_is_killed_under_load_loses_nothing_that_was_acknowledged() {
     let Some(server) = Server::start() else { return eprintln!("skipped: PostgreSQL is not installed") };
