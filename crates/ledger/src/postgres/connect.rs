@@ -38,10 +38,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// What every connection begins with. A node that stops in the middle of a write keeps others waiting until the server
 /// ends its transaction. Rows are asked for by their keys; of a table that has grown since the server last looked, it would
-/// rather read the whole. What the server's owner has set that is stronger stays as it is.
+/// rather read the whole. Compiling a question takes longer than any of ours. What the server's owner has set that is
+/// stronger stays as it is.
 const SESSION: &str = "
     SET client_min_messages = warning;
     SET enable_seqscan = off;
+    SET jit = off;
     SET idle_in_transaction_session_timeout = '20s';
     SET lock_timeout = '60s';
     SELECT set_config('synchronous_commit', 'on', false)

@@ -66,19 +66,19 @@ impl Sql {
                 "SELECT first_n, last_n, segment, bytes FROM {s}.sealed WHERE first_n <= $1 ORDER BY first_n DESC LIMIT 1"
             ),
             segments: SegmentSql::new(s),
-            position: format!("SELECT n FROM {s}.head"),
+            position: format!("SELECT n FROM {s}.head WHERE one"),
             table_bytes: format!(
                 "SELECT pg_total_relation_size('{s}.records') + pg_total_relation_size('{s}.sealed')
                     + pg_total_relation_size('{s}.batches'), pg_total_relation_size('{s}.kv')"
             ),
-            lock: format!("SELECT n, epoch FROM {s}.head FOR UPDATE"),
+            lock: format!("SELECT n, epoch FROM {s}.head WHERE one FOR UPDATE"),
             add_records: format!("INSERT INTO {s}.records(n, body) SELECT * FROM unnest($1::bigint[], $2::bytea[])"),
             put_rows: format!(
                 "INSERT INTO {s}.kv(k, v) SELECT * FROM unnest($1::bytea[], $2::bytea[])
                     ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
             ),
             delete_rows: format!("DELETE FROM {s}.kv WHERE k = ANY($1)"),
-            move_head: format!("UPDATE {s}.head SET n = $1"),
+            move_head: format!("UPDATE {s}.head SET n = $1 WHERE one"),
             add_batch: format!("INSERT INTO {s}.batches(id, n) VALUES ($1, $2)"),
             find_batch: format!("SELECT n FROM {s}.batches WHERE id = $1"),
             forget_batches: format!("DELETE FROM {s}.batches WHERE at < now() - interval '1 day'"),
@@ -92,7 +92,7 @@ impl Sql {
                     WHERE records.n = erased.n"
             ),
             clear_rows: format!("DELETE FROM {s}.kv"),
-            next_epoch: format!("UPDATE {s}.head SET epoch = epoch + 1"),
+            next_epoch: format!("UPDATE {s}.head SET epoch = epoch + 1 WHERE one"),
             note_index_format: format!("UPDATE {s}.meta SET value = $1 WHERE name = 'index_format'"),
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! Rows that are not here are noted, and read as absent. So a group is staged, the rows that it missed are fetched at
 //! once, and it is staged again: what was decided without a miss is what would have been decided with every row at hand.
+//!
+//! There are two steps. Planning, the longer one, does not depend on the numbers that records will have, so it is done
+//! before the log is locked, and holds if the rows that it leaned on have not changed by then. Folding is done after.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -13,7 +16,7 @@ use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
 use crate::index::{Changes, IndexError, KeyRow, Lookup, Stored, View, fold, stream_key, totals_key, unreadable};
 use crate::job::Fence;
-use crate::plan::{Facts, Head, Recent, plan, survey};
+use crate::plan::{Facts, Head, Layered, Planned, Recent, plan, survey};
 use crate::record::Record;
 
 /// What one of PostgreSQL's indexes takes as a key.
@@ -37,6 +40,12 @@ impl Known {
     /// As [`Known::take_asked`], without what is here.
     pub(super) fn take_missed(&self) -> Vec<Vec<u8>> {
         self.asked.take().into_iter().filter(|key| !self.rows.contains_key(key)).collect()
+    }
+
+    /// What was asked for, and the answers.
+    fn asked_so_far(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let answer = |key: &Vec<u8>| (key.clone(), self.rows.get(key).cloned().flatten());
+        self.asked.borrow().iter().map(answer).collect()
     }
 
     /// Whether something was asked for that is not here.
@@ -78,6 +87,35 @@ impl Lookup for Known {
     }
 }
 
+/// What batches become, whatever the numbers of their records: frames with their seqs and chains, and refusals.
+pub(super) struct Plans {
+    each: Vec<Result<Planned, LedgerError>>,
+    /// Whether there was enough to decide anything.
+    is_whole: bool,
+    /// The rows that this was decided from, as they were.
+    leaned_on: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Plans {
+    /// Whether it would be decided so again.
+    pub(super) fn stand(&self, known: &Known) -> bool {
+        self.is_whole && self.leaned_on.iter().all(|(key, payload)| known.rows.get(key) == Some(payload))
+    }
+
+    /// What has to be written, once the rows that the records become are known.
+    pub(super) fn into_staged(self, last_n: u64, changes: Changes) -> Staged {
+        let mut staged = Staged { answers: Vec::with_capacity(self.each.len()), records: Vec::new(), changes, last_n };
+        for planned in self.each {
+            staged.answers.push(planned.map(|planned| {
+                staged.records.extend((staged.last_n + 1..).zip(planned.records));
+                staged.last_n = staged.records.last().map_or(last_n, |(n, _)| *n);
+                planned.answer
+            }));
+        }
+        staged
+    }
+}
+
 /// What a group of batches comes to, before anyone is told.
 pub(super) struct Staged {
     pub(super) answers: Vec<Result<Appended, LedgerError>>,
@@ -86,54 +124,86 @@ pub(super) struct Staged {
     pub(super) last_n: u64,
 }
 
+/// Batches that are refused whatever is in the log, by where they are in their group.
+#[derive(Default)]
+pub(super) struct Refused {
+    /// They are of turns that ended.
+    pub(super) ended: HashSet<Fence>,
+    /// They would become rows with keys of so many bytes.
+    pub(super) too_large: HashMap<usize, usize>,
+}
+
+impl Refused {
+    fn reason(&self, at: usize, batch: &Batch) -> Option<LedgerError> {
+        if let Some(fence) = batch.fence.filter(|fence| self.ended.contains(fence)) {
+            return Some(LedgerError::JobLost { job: fence.job });
+        }
+        let size = Some(*self.too_large.get(&at)? as u64);
+        Some(LedgerError::TooLarge { what: "a name in a frame", size, limit: KEY_BYTES_MAX as u64, unit: "bytes" })
+    }
+}
+
 /// Decides what batches become, each after those before it. One that is refused leaves nothing behind.
-/// Those of turns that ended are refused.
-pub(super) fn stage(batches: &[Batch], ended: &HashSet<Fence>, last_n: u64, known: &Known) -> Staged {
-    let mut view = View::new(known);
+pub(super) fn plan_all(batches: &[Batch], refused: &Refused, known: &Known) -> Plans {
+    let stored = Seen(Stored(known));
+    let mut recent = Recent::default();
     // Other rows are found by what these say, and add up to it: guessed, they would make nonsense of what follows.
-    let batches = if known.has_all(&shared_keys(batches)) { batches } else { &[] };
-    let mut staged =
-        Staged { answers: Vec::with_capacity(batches.len()), records: Vec::new(), changes: Changes::new(), last_n };
-    for batch in batches {
-        if let Some(fence) = batch.fence.filter(|fence| ended.contains(fence)) {
-            staged.answers.push(Err(LedgerError::JobLost { job: fence.job }));
+    let is_whole = known.has_all(&shared_keys(batches));
+    let batches = if is_whole { batches } else { &[] };
+    let mut each = Vec::with_capacity(batches.len());
+    for (at, batch) in batches.iter().enumerate() {
+        if let Some(reason) = refused.reason(at, batch) {
+            each.push(Err(reason));
             continue;
         }
-        let answer = stage_one(batch.clone(), &mut staged, &view).map(|(answer, changes)| {
-            view.absorb(changes);
-            answer
-        });
-        if answer.is_err() && known.lacks_any() {
+        let mut learned = Recent::default();
+        let facts = Layered { newer: &recent, older: &stored };
+        let planned = plan(batch.clone(), &mut learned, &facts);
+        if planned.is_err() && known.lacks_any() {
             // Refused, perhaps, for a row that was missed: what comes after it is asked for together with it.
-            survey(batch.clone(), &Seen(Stored(&view)));
+            survey(batch.clone(), &facts);
         }
-        staged.answers.push(answer);
+        if planned.is_ok() {
+            recent.absorb(&mut learned);
+        }
+        each.push(planned);
     }
-    staged.changes = view.into_changes();
-    staged
+    Plans { each, is_whole, leaned_on: known.asked_so_far() }
+}
+
+/// Why records cannot become rows.
+pub(super) enum Unfolded {
+    /// One batch would become a row with a key of so many bytes.
+    TooLarge {
+        at: usize,
+        size: usize,
+    },
+    Unreadable(LedgerError),
+}
+
+/// The rows that planned records become after so many others.
+pub(super) fn fold_all(plans: &Plans, mut last_n: u64, known: &Known) -> Result<Changes, Unfolded> {
+    let mut all = View::new(known);
+    for (at, planned) in plans.each.iter().enumerate() {
+        let Ok(planned) = planned else { continue };
+        let mut view = View::new(&all);
+        for record in &planned.records {
+            last_n += 1;
+            fold(&mut view, last_n, record).map_err(|error| Unfolded::Unreadable(unreadable(error)))?;
+        }
+        let changes = view.into_changes();
+        if let Some(key) = changes.keys().find(|key| key.len() > KEY_BYTES_MAX) {
+            return Err(Unfolded::TooLarge { at, size: key.len() });
+        }
+        all.absorb(changes);
+    }
+    Ok(all.into_changes())
 }
 
 /// The rows that every frame of a stream, and every frame at all, looks up and changes.
 fn shared_keys(batches: &[Batch]) -> BTreeSet<Vec<u8>> {
     let streams = batches.iter().flat_map(|batch| &batch.frames).map(|frame| stream_key(&frame.stream));
     streams.chain([totals_key()]).collect()
-}
-
-fn stage_one(batch: Batch, staged: &mut Staged, below: &View<'_>) -> Result<(Appended, Changes), LedgerError> {
-    let planned = plan(batch, &mut Recent::default(), &Seen(Stored(below)))?;
-    let mut view = View::new(below);
-    for (n, record) in (staged.last_n + 1..).zip(&planned.records) {
-        fold(&mut view, n, record).map_err(unreadable)?;
-    }
-    let changes = view.into_changes();
-    if let Some(key) = changes.keys().find(|key| key.len() > KEY_BYTES_MAX) {
-        let (size, limit) = (Some(key.len() as u64), KEY_BYTES_MAX as u64);
-        return Err(LedgerError::TooLarge { what: "a name in a frame", size, limit, unit: "bytes" });
-    }
-    let numbered = (staged.last_n + 1..).zip(planned.records);
-    staged.records.extend(numbered);
-    staged.last_n = staged.records.last().map_or(staged.last_n, |(n, _)| *n);
-    Ok((planned.answer, changes))
 }
 
 /// Folds records that are in the log already.

@@ -26,7 +26,7 @@ use super::jobs::ended_turns;
 use super::rows::{seal, unseal};
 use super::snapshot::no_head;
 use super::sql::Sql;
-use super::stage::{Known, Staged, stage};
+use super::stage::{Known, Plans, Refused, Staged, Unfolded, fold_all, plan_all};
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::group::Party;
@@ -135,17 +135,20 @@ impl Writer {
     }
 
     async fn attempt_on(&mut self, client: &Client, sql: &Sql, batches: &[Batch]) -> Result<Answers, Failed> {
+        let fences: HashSet<_> = batches.iter().filter_map(|batch| batch.fence).collect();
         // Staged with what is known from before, to find out which rows to ask for together with the lock.
-        let (guess, guessed_at) = (stage(batches, &HashSet::new(), self.at.n, &self.known), self.at);
+        let plans = plan_all(batches, &Refused::default(), &self.known);
+        let (guess, guessed_at) = (fold_all(&plans, self.at.n, &self.known), self.at);
         let wanted = if self.has_rivals { self.known.take_asked() } else { self.known.take_missed() };
         let is_informed = wanted.is_empty();
         let at = self.begin(client, sql, wanted).await?;
-        let fences: HashSet<_> = batches.iter().filter_map(|batch| batch.fence).collect();
-        let staged = if is_informed && at == guessed_at && fences.is_empty() {
-            guess
-        } else {
-            let ended = ended_turns(client, sql, &fences).await?;
-            self.stage(client, sql, batches, &ended, at).await?
+        let staged = match guess {
+            Ok(changes) if is_informed && at == guessed_at && fences.is_empty() => plans.into_staged(at.n, changes),
+            _ => {
+                let ended = ended_turns(client, sql, &fences).await?;
+                let plans = Some(plans).filter(|plans| fences.is_empty() && plans.stand(&self.known));
+                self.stage(client, sql, batches, plans, ended).await?
+            }
         };
         if staged.records.is_empty() {
             let ended = client.batch_execute("ROLLBACK").await;
@@ -217,22 +220,30 @@ impl Writer {
         Ok(())
     }
 
-    /// Decides what the batches become, with every row that the decision needs.
+    /// Decides what the batches become, with every row that the decision needs. Plans that still hold are taken over.
     async fn stage(
         &mut self,
         client: &Client,
         sql: &Sql,
         batches: &[Batch],
-        ended: &HashSet<Fence>,
-        at: At,
+        mut plans: Option<Plans>,
+        ended: HashSet<Fence>,
     ) -> Result<Staged, Fault> {
-        for _ in 0..ROUNDS_MAX {
-            let staged = stage(batches, ended, at.n, &self.known);
+        let mut refused = Refused { ended, ..Refused::default() };
+        for _ in 0..ROUNDS_MAX + batches.len() {
+            let planned = plans.take().unwrap_or_else(|| plan_all(batches, &refused, &self.known));
+            let folded = fold_all(&planned, self.at.n, &self.known);
             let missed = self.known.take_missed();
-            if missed.is_empty() {
-                return Ok(staged);
+            if !missed.is_empty() {
+                self.fetch(client, sql, missed).await?;
+                plans = Some(planned).filter(|planned| planned.stand(&self.known));
+                continue;
             }
-            self.fetch(client, sql, missed).await?;
+            match folded {
+                Ok(changes) => return Ok(planned.into_staged(self.at.n, changes)),
+                Err(Unfolded::TooLarge { at, size }) => drop(refused.too_large.insert(at, size)),
+                Err(Unfolded::Unreadable(error)) => return Err(error.into()),
+            }
         }
         Err(LedgerError::corrupt("the index", "what a frame needs to know leads from row to row without an end").into())
     }
