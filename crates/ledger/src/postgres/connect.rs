@@ -1,7 +1,8 @@
 //! Connections to the server: a pool of them, and the threads that drive them.
 //!
 //! Questions are asked by blocking threads. The connections belong to a small runtime of the engine's own, so that no
-//! thread of whoever asks has to drive them.
+//! thread of whoever asks has to drive them. The one that writes is driven by whoever writes: everybody waits for what it
+//! does, and to pass each answer from thread to thread would make them wait longer.
 
 use std::future::Future;
 use std::path::Path;
@@ -30,6 +31,8 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECTIONS_ASIDE_MAX: usize = 2;
 /// Threads that drive them: they do little but pass bytes on.
 const DRIVERS: usize = 2;
+/// Connections of those who write, of whom there is one at a time.
+const CONNECTIONS_WRITING_MAX: usize = 1;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// How long a question waits for a connection to come free.
 const POOL_WAIT: Duration = Duration::from_secs(30);
@@ -58,16 +61,23 @@ pub(super) struct Connections {
 }
 
 impl Connections {
+    /// For all who ask at once.
     pub(super) fn new(address: &Address) -> Result<Self> {
+        let mut threads = Builder::new_multi_thread();
+        threads.worker_threads(DRIVERS).thread_name("postgres");
+        Self::driven_by(threads, address, CONNECTIONS_MAX)
+    }
+
+    /// For who asks alone, and drives the connection meanwhile.
+    pub(super) fn for_one(address: &Address) -> Result<Self> {
+        Self::driven_by(Builder::new_current_thread(), address, CONNECTIONS_WRITING_MAX)
+    }
+
+    fn driven_by(mut threads: Builder, address: &Address, size: usize) -> Result<Self> {
         let failed = |detail: String| LedgerError::Unreachable { server: address.shown.clone(), detail };
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(DRIVERS)
-            .thread_name("postgres")
-            .enable_all()
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
+        let runtime = threads.enable_all().build().map_err(|error| failed(error.to_string()))?;
         let tls = tls(address).map_err(failed)?;
-        let pool = pool(address, tls.clone(), CONNECTIONS_MAX).map_err(failed)?;
+        let pool = pool(address, tls.clone(), size).map_err(failed)?;
         let aside = self::pool(address, tls, CONNECTIONS_ASIDE_MAX).map_err(failed)?;
         Ok(Self { runtime: Some(runtime), pool, aside, shown: address.shown.clone() })
     }
@@ -110,6 +120,13 @@ impl Connections {
             PoolError::Timeout(_) => unreachable("it did not answer in time".to_owned()),
             other => unreachable(causes(&other)),
         })
+    }
+
+    /// Closes a connection, whatever state it is in, and with it the transaction that it may be in.
+    pub(super) async fn close(client: Client) {
+        drop(Client::take(client));
+        // It ends where it is driven, which may be here and never again.
+        tokio::task::yield_now().await;
     }
 
     /// Gives up all connections that nobody uses: after one was lost, the others are likely to be as dead.

@@ -23,7 +23,7 @@ mod writer;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use enjamb_core::chain::Stop;
@@ -80,6 +80,7 @@ pub struct PostgresLedger {
     dir: PathBuf,
     address: Address,
     connections: Arc<Connections>,
+    writing: OnceLock<Connections>,
     sql: Arc<Sql>,
     segments: Arc<Segments>,
     group: Group,
@@ -110,6 +111,7 @@ impl PostgresLedger {
         address.objects = options.objects.clone().or(address.objects);
         Ok(Self {
             connections: Arc::new(Connections::new(&address)?),
+            writing: OnceLock::new(),
             sql: Arc::new(Sql::new(&address.schema)),
             segments: Arc::new(Segments::open(&options.dir)?),
             dir: options.dir.clone(),

@@ -42,6 +42,11 @@ impl Known {
         self.asked.take().into_iter().filter(|key| !self.rows.contains_key(key)).collect()
     }
 
+    /// How many rows were asked for.
+    pub(super) fn asked_len(&self) -> usize {
+        self.asked.borrow().len()
+    }
+
     /// What was asked for, and the answers.
     fn asked_so_far(&self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let answer = |key: &Vec<u8>| (key.clone(), self.rows.get(key).cloned().flatten());
@@ -100,6 +105,11 @@ impl Plans {
     /// Whether it would be decided so again.
     pub(super) fn stand(&self, known: &Known) -> bool {
         self.is_whole && self.leaned_on.iter().all(|(key, payload)| known.rows.get(key) == Some(payload))
+    }
+
+    /// How many rows this was decided from.
+    pub(super) fn leaned_on_len(&self) -> usize {
+        self.leaned_on.len()
     }
 
     /// What has to be written, once the rows that the records become are known.

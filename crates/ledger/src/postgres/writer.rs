@@ -56,6 +56,8 @@ pub(super) struct Writer {
     at: At,
     /// Others wrote since the last group, and are likely to do so again.
     has_rivals: bool,
+    /// Folding the last group took rows that planning it had not asked for, and so, likely, will the next.
+    folds_deep: bool,
     groups: u64,
 }
 
@@ -74,6 +76,15 @@ impl From<Fault> for Failed {
 }
 
 impl PostgresLedger {
+    /// The connections of whoever writes. Many processes never do.
+    fn writing(&self) -> Result<&Connections, LedgerError> {
+        if self.writing.get().is_none() {
+            // One writes at a time, so nobody else has made it meanwhile.
+            let _ = self.writing.set(Connections::for_one(&self.address)?);
+        }
+        Ok(self.writing.get().expect("it was made just above"))
+    }
+
     /// Writes for all who wait, and answers them.
     pub(super) fn write_group(&self, party: &mut Party<'_>) {
         let mut batches = Vec::new();
@@ -81,7 +92,7 @@ impl PostgresLedger {
             batches.extend(ticket.take_batch());
         }
         let mut writer = super::lock(&self.writer);
-        match writer.write(&self.connections, &self.sql, &batches) {
+        match self.writing().and_then(|connections| writer.write(connections, &self.sql, &batches)) {
             Ok(answers) => {
                 for (ticket, answer) in party.tickets().iter().zip(answers) {
                     ticket.answer(answer);
@@ -128,8 +139,7 @@ impl Writer {
         let client = connections.client().await?;
         let answers = self.attempt_on(&client, sql, batches).await;
         if answers.is_err() {
-            // Whatever state it is in, nobody shall find it so.
-            drop(Client::take(client));
+            Connections::close(client).await;
         }
         answers
     }
@@ -138,12 +148,17 @@ impl Writer {
         let fences: HashSet<_> = batches.iter().filter_map(|batch| batch.fence).collect();
         // Staged with what is known from before, to find out which rows to ask for together with the lock.
         let plans = plan_all(batches, &Refused::default(), &self.known);
-        let (guess, guessed_at) = (fold_all(&plans, self.at.n, &self.known), self.at);
+        // With rivals, records get other numbers than they would get now: folding them is of use only to know the rows.
+        let is_folded = self.folds_deep || !self.has_rivals;
+        let (guess, guessed_at) = (is_folded.then(|| fold_all(&plans, self.at.n, &self.known)), self.at);
+        self.folds_deep = is_folded && self.known.asked_len() > plans.leaned_on_len();
         let wanted = if self.has_rivals { self.known.take_asked() } else { self.known.take_missed() };
         let is_informed = wanted.is_empty();
         let at = self.begin(client, sql, wanted).await?;
         let staged = match guess {
-            Ok(changes) if is_informed && at == guessed_at && fences.is_empty() => plans.into_staged(at.n, changes),
+            Some(Ok(changes)) if is_informed && at == guessed_at && fences.is_empty() => {
+                plans.into_staged(at.n, changes)
+            }
             _ => {
                 let ended = ended_turns(client, sql, &fences).await?;
                 let plans = Some(plans).filter(|plans| fences.is_empty() && plans.stand(&self.known));
@@ -235,6 +250,7 @@ impl Writer {
             let folded = fold_all(&planned, self.at.n, &self.known);
             let missed = self.known.take_missed();
             if !missed.is_empty() {
+                self.folds_deep = true;
                 self.fetch(client, sql, missed).await?;
                 plans = Some(planned).filter(|planned| planned.stand(&self.known));
                 continue;
@@ -344,8 +360,7 @@ fn resolve(connections: &Connections, sql: &Sql, id: Uuid, cause: LedgerError) -
 async fn find_batch(connections: &Connections, sql: &Sql, id: Uuid) -> Result<bool, Fault> {
     let client = connections.client().await?;
     let found = find_batch_on(&client, sql, id).await;
-    // A connection of its own, and in a transaction: it ends here.
-    drop(Client::take(client));
+    Connections::close(client).await;
     found
 }
 

@@ -133,6 +133,26 @@ fn a_batch_may_lean_on_much_that_another_node_stored() {
     assert_eq!(one.totals().expect("totals").frames, 2 * MANY);
 }
 
+/// Fails if somebody holds the log for seconds. The server would end who does nothing with it after 20.
+const IS_FREE: &str = "DO $$ BEGIN
+    PERFORM set_config('lock_timeout', '5s', true);
+    LOCK TABLE {schema}.head IN ACCESS EXCLUSIVE MODE;
+END $$";
+
+#[test]
+fn a_write_that_failed_keeps_nobody_waiting() {
+    let Some(database) = Database::find() else { return };
+    let schema = database.schema();
+    drop(schema.create().append(batch("a", 0)).expect("it is stored"));
+    schema.execute("UPDATE {schema}.kv SET v = '\\x00'");
+    let one = schema.open();
+    let failed = one.append(batch("a", 1)).expect_err("its rows are damaged");
+    assert!(failed.to_string().contains("the index"), "{failed}");
+    schema.execute(IS_FREE);
+    one.rebuild_index().expect("it is made anew");
+    one.append(batch("a", 1)).expect("it is stored");
+}
+
 /// Waits until the server has counted what was done, and fails if it read any of it from end to end.
 const NO_SCANS: &str = "DO $$ DECLARE rows bigint; scanned bigint; BEGIN
     FOR attempt IN 1..200 LOOP
