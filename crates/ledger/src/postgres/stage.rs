@@ -107,11 +107,6 @@ impl Plans {
         self.is_whole && self.leaned_on.iter().all(|(key, payload)| known.rows.get(key) == Some(payload))
     }
 
-    /// How many rows this was decided from.
-    pub(super) fn leaned_on_len(&self) -> usize {
-        self.leaned_on.len()
-    }
-
     /// What has to be written, once the rows that the records become are known.
     pub(super) fn into_staged(self, last_n: u64, changes: Changes) -> Staged {
         let mut staged = Staged { answers: Vec::with_capacity(self.each.len()), records: Vec::new(), changes, last_n };
@@ -158,7 +153,8 @@ pub(super) fn plan_all(batches: &[Batch], refused: &Refused, known: &Known) -> P
     let stored = Seen(Stored(known));
     let mut recent = Recent::default();
     // Other rows are found by what these say, and add up to it: guessed, they would make nonsense of what follows.
-    let is_whole = known.has_all(&shared_keys(batches));
+    let shared = shared_keys(batches);
+    let is_whole = known.has_all(&shared);
     let batches = if is_whole { batches } else { &[] };
     let mut each = Vec::with_capacity(batches.len());
     for (at, batch) in batches.iter().enumerate() {
@@ -178,7 +174,10 @@ pub(super) fn plan_all(batches: &[Batch], refused: &Refused, known: &Known) -> P
         }
         each.push(planned);
     }
-    Plans { each, is_whole, leaned_on: known.asked_so_far() }
+    let leaned_on = known.asked_so_far();
+    // Folding will take these, whatever it takes besides.
+    known.asked.borrow_mut().extend(shared);
+    Plans { each, is_whole, leaned_on }
 }
 
 /// Why records cannot become rows.

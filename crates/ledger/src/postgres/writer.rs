@@ -149,9 +149,9 @@ impl Writer {
         // Staged with what is known from before, to find out which rows to ask for together with the lock.
         let plans = plan_all(batches, &Refused::default(), &self.known);
         // With rivals, records get other numbers than they would get now: folding them is of use only to know the rows.
-        let is_folded = self.folds_deep || !self.has_rivals;
+        let (is_folded, planned_len) = (self.folds_deep || !self.has_rivals, self.known.asked_len());
         let (guess, guessed_at) = (is_folded.then(|| fold_all(&plans, self.at.n, &self.known)), self.at);
-        self.folds_deep = is_folded && self.known.asked_len() > plans.leaned_on_len();
+        self.folds_deep = is_folded && self.known.asked_len() > planned_len;
         let wanted = if self.has_rivals { self.known.take_asked() } else { self.known.take_missed() };
         let is_informed = wanted.is_empty();
         let at = self.begin(client, sql, wanted).await?;
