@@ -17,11 +17,9 @@ pub(super) struct Sql {
     pub(super) position: String,
     pub(super) table_bytes: String,
     pub(super) lock: String,
-    pub(super) add_records: String,
+    pub(super) add_group: String,
     pub(super) put_rows: String,
     pub(super) delete_rows: String,
-    pub(super) move_head: String,
-    pub(super) add_batch: String,
     pub(super) find_batch: String,
     pub(super) forget_batches: String,
     pub(super) next_turn: String,
@@ -72,14 +70,22 @@ impl Sql {
                     + pg_total_relation_size('{s}.batches'), pg_total_relation_size('{s}.kv')"
             ),
             lock: format!("SELECT n, epoch FROM {s}.head WHERE one FOR UPDATE"),
-            add_records: format!("INSERT INTO {s}.records(n, body) SELECT * FROM unnest($1::bigint[], $2::bytea[])"),
+            // Every statement is answered by itself, and each answer wakes the writer.
+            add_group: format!(
+                "WITH added AS (
+                    INSERT INTO {s}.records(n, body) SELECT * FROM unnest($1::bigint[], $2::bytea[])
+                ), folded AS (
+                    INSERT INTO {s}.kv(k, v) SELECT * FROM unnest($3::bytea[], $4::bytea[])
+                        ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v
+                ), noted AS (
+                    INSERT INTO {s}.batches(id, n) VALUES ($5, $6)
+                ) UPDATE {s}.head SET n = $6 WHERE one"
+            ),
             put_rows: format!(
                 "INSERT INTO {s}.kv(k, v) SELECT * FROM unnest($1::bytea[], $2::bytea[])
                     ON CONFLICT (k) DO UPDATE SET v = EXCLUDED.v"
             ),
             delete_rows: format!("DELETE FROM {s}.kv WHERE k = ANY($1)"),
-            move_head: format!("UPDATE {s}.head SET n = $1 WHERE one"),
-            add_batch: format!("INSERT INTO {s}.batches(id, n) VALUES ($1, $2)"),
             find_batch: format!("SELECT n FROM {s}.batches WHERE id = $1"),
             forget_batches: format!("DELETE FROM {s}.batches WHERE at < now() - interval '1 day'"),
             next_turn: format!(

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use deadpool_postgres::Client;
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -293,26 +293,18 @@ async fn commit(client: &Client, sql: &Sql, id: Uuid, staged: &Staged) -> Result
     let Rows { keys, values, gone } = Rows::of(&staged.changes);
     let last = staged.last_n as i64;
     let id: &[u8] = id.as_bytes();
-    let (records, puts, deletes, head, batch) = (
-        client.prepare_cached(&sql.add_records).await?,
-        client.prepare_cached(&sql.put_rows).await?,
-        client.prepare_cached(&sql.delete_rows).await?,
-        client.prepare_cached(&sql.move_head).await?,
-        client.prepare_cached(&sql.add_batch).await?,
-    );
-    let writes: [(&_, &[&(dyn tokio_postgres::types::ToSql + Sync)]); 5] = [
-        (&records, &[&numbers, &bodies]),
-        (&puts, &[&keys, &values]),
-        (&head, &[&last]),
-        (&batch, &[&id, &last]),
-        (&deletes, &[&gone]),
-    ];
-    // Few groups delete anything.
-    let writes = writes.iter().take(if gone.is_empty() { 4 } else { 5 });
-    let writes = join_all(writes.map(|(statement, parameters)| client.execute(*statement, parameters)));
+    let (add, delete) = (client.prepare_cached(&sql.add_group).await?, client.prepare_cached(&sql.delete_rows).await?);
+    let add = async { client.execute(&add, &[&numbers, &bodies, &keys, &values, &id, &last]).await };
+    let delete = async {
+        match gone.is_empty() {
+            true => Ok(0),
+            false => client.execute(&delete, &[&gone]).await,
+        }
+    };
     // After a statement that failed, COMMIT is as good as ROLLBACK, and says that all went well.
-    let (written, committed) = join(writes, client.batch_execute("COMMIT")).await;
-    written.into_iter().try_for_each(|written| written.map(drop))?;
+    let ((added, deleted), committed) = join(join(add, delete), client.batch_execute("COMMIT")).await;
+    added?;
+    deleted?;
     committed
 }
 

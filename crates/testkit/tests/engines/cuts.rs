@@ -93,7 +93,7 @@ fn check_cuts(way: Way) {
     let Some(database) = Database::find() else { return };
     let mut bench = Bench::new(&database);
     let bytes = bench.bytes_of_a_write(way);
-    assert!(bytes > 200, "{bytes} bytes are no write");
+    assert!(bytes > 100, "{bytes} bytes are no write");
     let every = store::setting("ENJAMB_CUT_EVERY", EVERY) as usize;
     let cuts = (0..=bytes).step_by(every).count() as u64;
     // The last byte is always among them: whatever it says, the server has done it.
