@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::Bench;
 use super::rounds::{self, Sample, System, median};
@@ -41,6 +41,9 @@ struct Server {
     address: String,
     child: Child,
     stdin: Option<ChildStdin>,
+    /// It says goodbye when it ends.
+    #[allow(dead_code, reason = "it is held, not read")]
+    stdout: BufReader<ChildStdout>,
     schemas: Cell<u32>,
 }
 
@@ -49,12 +52,12 @@ impl Server {
         let spawned = bench.reference(&["postgres"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = spawned.map_err(|cause| format!("PostgreSQL could not be started: {cause}"))?;
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().ok_or("PostgreSQL has no output")?;
+        let mut stdout = BufReader::new(child.stdout.take().ok_or("PostgreSQL has no output")?);
         let mut told = String::new();
-        BufReader::new(stdout).read_line(&mut told).map_err(|cause| format!("PostgreSQL says nothing: {cause}"))?;
+        stdout.read_line(&mut told).map_err(|cause| format!("PostgreSQL says nothing: {cause}"))?;
         let (programs, address) = told.trim().split_once(' ').ok_or("PostgreSQL did not start")?;
         let (programs, address) = (programs.into(), address.to_owned());
-        Ok(Self { programs, address, child, stdin, schemas: Cell::new(0) })
+        Ok(Self { programs, address, child, stdin, stdout, schemas: Cell::new(0) })
     }
 
     /// A program of the server's, or else the one that the machine has: some are installed apart from it.
