@@ -44,9 +44,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Problem> {
     needs::meet(&needs())?;
     let selection = Selection::of(arguments);
     run_tests(&selection)?;
-    if let Some(again) = selection.on_postgres() {
-        println!("Running again, with stores in PostgreSQL, the tests of {}.", again.packages.join(" "));
-        run_again(&again)?;
+    let again = selection.stored();
+    if !again.is_empty() {
+        println!("Running again, with stores in PostgreSQL, the tests of {}.", again.join(", "));
+        run_again(&selection, &again)?;
     }
     if selection.is_everything() {
         println!("Running the examples in the documentation.");
@@ -67,14 +68,17 @@ fn run_tests(selection: &Selection<'_>) -> Result<(), Problem> {
     }
 }
 
-/// Runs tests with their stores in a database.
-fn run_again(selection: &Selection<'_>) -> Result<(), Problem> {
+/// Runs the tests of some packages with their stores in a database. They are chosen among those that were built before:
+/// to build fewer packages is to build others, since each brings features along.
+fn run_again(selection: &Selection<'_>, packages: &[&str]) -> Result<(), Problem> {
     let mut command = if NEXTEST.is_met() {
-        let others = left_out::filter();
-        let words = [&selection.for_nextest(command::unattended())[..], &["--no-tests=pass", "-E", &others]].concat();
+        let filter = left_out::filter(packages);
+        let words = [&selection.for_nextest(command::unattended())[..], &["--no-tests=pass", "-E", &filter]].concat();
         with_servers(&words)
     } else {
-        with_servers(&[&selection.for_cargo_test()[..], &left_out::skips()].concat())
+        let packages = packages.iter().flat_map(|package| ["-p", package]).collect();
+        let again = Selection { packages, rest: selection.rest.clone() };
+        with_servers(&[&again.for_cargo_test()[..], &left_out::skips()].concat())
     };
     command::run(command.env("ENJAMB_TEST_ENGINE", "postgres"))
 }
@@ -110,12 +114,11 @@ impl<'a> Selection<'a> {
         selection
     }
 
-    /// What of it is run once more with stores in PostgreSQL.
-    fn on_postgres(&self) -> Option<Self> {
+    /// The packages of it whose tests are run once more with stores in PostgreSQL.
+    fn stored(&self) -> Vec<&'static str> {
         let chosen =
             |package: &&str| self.packages.is_empty() || self.packages.iter().any(|word| word.ends_with(package));
-        let packages: Vec<_> = STORED.into_iter().filter(chosen).flat_map(|package| ["-p", package]).collect();
-        (!packages.is_empty()).then(|| Self { packages, rest: self.rest.clone() })
+        STORED.into_iter().filter(chosen).collect()
     }
 
     fn is_everything(&self) -> bool {
@@ -174,14 +177,13 @@ mod tests {
 
     #[test]
     fn what_opens_stores_runs_again_on_postgres() {
-        let check = |typed: &str, expected: Option<&str>| {
+        let check = |typed: &str, expected: &[&str]| {
             let arguments: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
-            let again = Selection::of(&arguments).on_postgres().map(|again| again.for_nextest(false).join(" "));
-            assert_eq!(again.as_deref(), expected, "{typed}");
+            assert_eq!(Selection::of(&arguments).stored(), expected, "{typed}");
         };
-        check("", Some("nextest run -p enjamb-service -p enjamb-server -p enjamb-cli"));
-        check("chain -p enjamb-cli -pxtask", Some("nextest run -p enjamb-cli chain"));
-        check("-p enjamb-core", None);
+        check("", &STORED);
+        check("chain -p enjamb-cli -pxtask", &["enjamb-cli"]);
+        check("-p enjamb-core", &[]);
     }
 
     #[test]
