@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Work without a rest: some followers are told in it.
+/// Work without a rest: some followers are told in it. Where many others want to run a rest becomes long by itself, and
+/// what comes after it as well, or nobody would be told.
 const STRETCH: Duration = Duration::from_micros(100);
+const STRETCH_MAX: Duration = Duration::from_millis(2);
 /// The shortest rest. A system makes it longer by as much again.
 const REST: Duration = Duration::from_micros(50);
 /// The longest, however many append: followers are to be told as well.
@@ -25,8 +27,16 @@ pub struct RightOfWay {
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     ended: Instant,
+    took: Duration,
     /// An append went on when it ended.
     is_due: bool,
+}
+
+impl Rest {
+    /// How long may be worked after it.
+    fn stretch(&self) -> Duration {
+        (self.took / 4).clamp(STRETCH, STRETCH_MAX)
+    }
 }
 
 /// An append that goes on for as long as this is held.
@@ -49,14 +59,14 @@ impl RightOfWay {
         let mut last = self.rested.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
         let goes_on = || self.appends.load(Ordering::Relaxed) > 0;
-        if last.is_some_and(|last| began - last.ended < STRETCH && (last.is_due || !goes_on())) {
+        if last.is_some_and(|last| began - last.ended < last.stretch() && (last.is_due || !goes_on())) {
             return;
         }
         std::thread::sleep(REST);
         while goes_on() && began.elapsed() < REST_MAX {
             std::thread::sleep(REST);
         }
-        *last = Some(Rest { ended: Instant::now(), is_due: goes_on() });
+        *last = Some(Rest { ended: Instant::now(), took: began.elapsed(), is_due: goes_on() });
     }
 }
 
@@ -74,5 +84,13 @@ mod tests {
         assert!(way.rested.lock().unwrap().unwrap().is_due, "it comes back though an append goes on");
         drop(second);
         assert_eq!(way.appends.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn after_a_long_rest_there_is_much_to_do() {
+        let stretch = |took| Rest { ended: Instant::now(), took, is_due: false }.stretch();
+        assert_eq!(stretch(REST), STRETCH);
+        assert_eq!(stretch(Duration::from_millis(4)), Duration::from_millis(1));
+        assert_eq!(stretch(Duration::from_secs(1)), STRETCH_MAX);
     }
 }
