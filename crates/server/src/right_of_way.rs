@@ -1,8 +1,8 @@
 //! Appends go first: whoever tells thousands of followers works in short stretches, and rests while an append goes on.
 //!
-//! The lowest class of threads is not enough for that. It is owed a little of the processor all the same, and a scheduler
-//! pays such debts in one go: threads of requests were seen to wait four milliseconds for it. A thread that sleeps is owed
-//! nothing, and whoever waits runs.
+//! The lowest class of threads is not enough for that: threads of requests were seen to wait three milliseconds and more for
+//! one, presumably because it is owed a little of the processor all the same and is paid in one go. While it sleeps,
+//! whoever waits runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
