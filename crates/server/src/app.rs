@@ -15,6 +15,7 @@ use crate::limit::{Bounds, Limiter};
 use crate::metrics::Metrics;
 use crate::otel::Exporter;
 use crate::problem::{Problem, Result};
+use crate::right_of_way::RightOfWay;
 use crate::route::Route;
 use crate::space::Spaces;
 
@@ -65,6 +66,8 @@ pub struct App {
     pub patience: Patience,
     pub pace: Pace,
     pub running: Arc<Semaphore>,
+    /// Of appends, before followers.
+    pub right_of_way: Arc<RightOfWay>,
     pub ending: watch::Receiver<bool>,
 }
 
@@ -83,6 +86,7 @@ impl App {
             patience: Patience::default(),
             pace: Pace::default(),
             running: Arc::new(Semaphore::new(RUNNING_MAX)),
+            right_of_way: Arc::default(),
             ending,
         }
     }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use enjamb_ledger::{Appended, Batch, Ledger};
 use enjamb_service::Store;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 /// Batches that are stored together; those who come first are not to wait for all who come after.
@@ -61,18 +62,29 @@ impl Appender {
 impl Writer {
     fn start(store: Arc<Store>) -> Self {
         let (queue, waiting) = channel();
-        Self { queue, thread: std::thread::spawn(move || store_all(&store, &waiting)) }
+        let requests = Handle::try_current().ok();
+        Self { queue, thread: std::thread::spawn(move || store_all(&store, &waiting, requests.as_ref())) }
     }
 }
 
-fn store_all(store: &Store, waiting: &Receiver<Waiting>) {
+fn store_all(store: &Store, waiting: &Receiver<Waiting>, requests: Option<&Handle>) {
     while let Ok(first) = waiting.recv() {
         let came = std::iter::once(first).chain(waiting.try_iter().take(TOGETHER_MAX - 1));
         let (batches, answers): (Vec<_>, Vec<_>) = came.map(|one| (one.batch, one.answer)).unzip();
-        for (answer, stored) in answers.into_iter().zip(store.ledger().append_all(batches)) {
-            // Whoever has gone away in the meantime does not miss it.
-            let _ = answer.send(stored);
+        let stored = store.ledger().append_all(batches);
+        match requests {
+            // From here each of them would be a thread to be woken, while the next to be stored wait. From one of those
+            // threads it is merely one more thing to do.
+            Some(requests) if answers.len() > 1 => drop(requests.spawn(async { tell(answers, stored) })),
+            _ => tell(answers, stored),
         }
+    }
+}
+
+fn tell(answers: Vec<oneshot::Sender<Stored>>, stored: Vec<Stored>) {
+    for (answer, stored) in answers.into_iter().zip(stored) {
+        // Whoever has gone away in the meantime does not miss it.
+        let _ = answer.send(stored);
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Interval, interval_at};
 
 use crate::hub::Batch;
 use crate::limit::Held;
+use crate::right_of_way::RightOfWay;
 use crate::space::Space;
 use crate::sse::{Follow, Piece, Subject};
 
@@ -48,6 +49,8 @@ pub struct Follower {
     pub pace: Pace,
     pub allowed: Option<Allowed>,
     pub ending: watch::Receiver<bool>,
+    /// Of appends, before this one if it is one of a crowd.
+    pub right_of_way: Arc<RightOfWay>,
     /// Held for as long as it goes on.
     #[allow(dead_code, reason = "it is held, not read")]
     pub slot: Option<Held>,
@@ -155,6 +158,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                         let follow = &self.follower.follow;
                         let piece = batch.piece(&follow.filter, follow.next);
                         drop(batch);
+                        if self.is_crowded {
+                            // It holds up the thread, which all of the crowd share, and nobody else.
+                            self.follower.right_of_way.give_way();
+                        }
                         self.pass_on(piece).await?;
                     }
                     Err(RecvError::Lagged(_)) => return self.follower.check_behind(),

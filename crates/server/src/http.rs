@@ -535,7 +535,8 @@ async fn stream(app: &Arc<App>, source: Source) -> Result<Body> {
 fn follow_on(app: &Arc<App>, space: Arc<Space>, caller: &Caller, follow: Follow, slot: Option<Held>) -> Follower {
     let (doorkeeper, via) = (app.clone(), caller.via.clone());
     let allowed = caller.token_id().map(|_| -> Allowed { Box::new(move || doorkeeper.is_live(&via)) });
-    Follower { space, follow, pace: app.pace, allowed, ending: app.ending.clone(), slot }
+    let (ending, right_of_way) = (app.ending.clone(), app.right_of_way.clone());
+    Follower { space, follow, pace: app.pace, allowed, ending, right_of_way, slot }
 }
 
 fn answer_problem(problem: &Problem, instance: Option<&str>) -> Response {

@@ -3,14 +3,14 @@
 //! The hub reads each new frame once and hands it to everybody who listens, through a ring of fixed size. Whoever does not
 //! keep up is told so, and reads the log by themselves. While nobody listens, nothing is read.
 //!
-//! A crowd has a ring of its own, which is filled by a thread that runs when nobody else wants to: waking thousands takes
-//! longer than an append, and neither appends nor the first followers are to wait for it.
+//! A crowd has rings of its own, which are filled one after the other by a thread that runs when nobody else wants to:
+//! waking thousands takes longer than an append, and neither appends nor the first followers are to wait for it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use enjamb_ledger::Ledger;
 use enjamb_service::Store;
@@ -26,6 +26,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 const GATHER_EACH: Duration = Duration::from_micros(20);
 const GATHER_MIN: Duration = Duration::from_millis(1);
 const GATHER_MAX: Duration = Duration::from_millis(50);
+/// The same for one of a crowd, whose telling is to take a part of the time only; it is cut short, at one of these looks,
+/// when as much has come as they can be told at once.
+const CROWD_GATHER_EACH: Duration = Duration::from_micros(100);
+const CROWD_GATHER_MAX: Duration = Duration::from_millis(200);
+const CROWD_LOOK: Duration = Duration::from_millis(25);
+/// Rings of a crowd, and the rest from one to the next: who is woken by one is woken in one go.
+const CROWD_RINGS: usize = 16;
+const CROWD_REST: Duration = Duration::from_micros(50);
 /// Frames, and their bytes, that go to followers in one piece.
 const BATCH_FRAMES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 128 << 10;
@@ -73,15 +81,41 @@ impl Batch {
     }
 }
 
+/// Hands batches to whoever tells the crowd, and never waits for it.
+struct Pass {
+    queue: SyncSender<Arc<Batch>>,
+    missed: Arc<AtomicBool>,
+}
+
+/// The other end.
+struct Passed {
+    queue: Receiver<Arc<Batch>>,
+    /// A batch found no room.
+    missed: Arc<AtomicBool>,
+}
+
+fn pass() -> (Pass, Passed) {
+    let (sender, queue) = sync_channel(PASSING);
+    let missed = Arc::new(AtomicBool::new(false));
+    (Pass { queue: sender, missed: missed.clone() }, Passed { queue, missed })
+}
+
+impl Pass {
+    fn hand(&self, batch: Arc<Batch>) {
+        if self.queue.try_send(batch).is_err() {
+            // Whoever takes a batch that is handed on after this one sees it.
+            self.missed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 #[derive(Clone)]
 pub struct Hub(Arc<Inner>);
 
 struct Inner {
     store: Arc<Store>,
     prompt: broadcast::Sender<Arc<Batch>>,
-    crowd: broadcast::Sender<Arc<Batch>>,
-    /// A batch could not be handed to the crowd.
-    missed: AtomicBool,
+    crowd: Vec<broadcast::Sender<Arc<Batch>>>,
     state: Mutex<State>,
     /// Rung by whoever appends. They share no lock with followers: a thread that is put aside while it holds one would
     /// make them wait.
@@ -101,19 +135,21 @@ impl Hub {
     pub fn new(store: Arc<Store>) -> Self {
         let ring = || broadcast::channel(RING).0;
         let (bell, rung) = sync_channel(1);
-        let (prompt, crowd, missed) = (ring(), ring(), AtomicBool::new(false));
-        let (state, rung) = (Mutex::default(), Mutex::new(rung));
-        Self(Arc::new(Inner { store, prompt, crowd, missed, state, bell, rung }))
+        let crowd = std::iter::repeat_with(ring).take(CROWD_RINGS).collect();
+        let (prompt, state, rung) = (ring(), Mutex::default(), Mutex::new(rung));
+        Self(Arc::new(Inner { store, prompt, crowd, state, bell, rung }))
     }
 
     /// Listens to everything that is appended from now on. Blocks a little.
     pub fn listen(&self, is_crowded: bool) -> enjamb_service::Result<broadcast::Receiver<Arc<Batch>>> {
         let mut state = self.0.lock();
-        let receiver = if is_crowded { self.0.crowd.subscribe() } else { self.0.prompt.subscribe() };
+        let emptiest = || self.0.crowd.iter().min_by_key(|ring| ring.receiver_count());
+        let ring = if is_crowded { emptiest() } else { None };
+        let receiver = ring.unwrap_or(&self.0.prompt).subscribe();
         if !state.running && !state.ended {
             state.told = self.0.store.ledger().position()?;
             state.running = true;
-            let (pass, passed) = sync_channel(PASSING);
+            let (pass, passed) = pass();
             let (inner, relay) = (self.0.clone(), self.0.clone());
             std::thread::spawn(move || inner.run(&pass));
             std::thread::spawn(move || relay.pass_on(&passed));
@@ -134,7 +170,7 @@ impl Hub {
     }
 
     pub fn followers(&self) -> usize {
-        self.0.prompt.receiver_count() + self.0.crowd.receiver_count()
+        self.0.prompt.receiver_count() + self.0.crowd_len()
     }
 }
 
@@ -144,7 +180,7 @@ impl Inner {
     }
 
     /// Tells followers until there are none.
-    fn run(&self, pass: &SyncSender<Arc<Batch>>) {
+    fn run(&self, pass: &Pass) {
         let rung = self.rung.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         while let Some(told) = self.next_look(&rung) {
             match self.tell(told, pass) {
@@ -160,18 +196,51 @@ impl Inner {
     }
 
     /// Hands the crowd what has come meanwhile, until nothing can come any more.
-    fn pass_on(&self, passed: &Receiver<Arc<Batch>>) {
+    fn pass_on(&self, passed: &Passed) {
         run_when_idle();
-        while let Ok(first) = passed.recv() {
-            // An error says that there is no crowd.
-            if self.missed.swap(false, Ordering::Relaxed) {
-                let _ = self.crowd.send(Arc::new(Batch::default()));
+        let mut came: Vec<_> = passed.queue.recv().into_iter().collect();
+        while !came.is_empty() {
+            self.tell_crowd(came, &passed.missed);
+            came = self.gathered(&passed.queue);
+            if came.is_empty() {
+                came.extend(passed.queue.recv());
             }
-            for batch in joined(std::iter::once(first).chain(passed.try_iter())) {
-                let _ = self.crowd.send(batch);
-            }
-            std::thread::sleep(gather(self.crowd.receiver_count()));
         }
+    }
+
+    /// What comes in the time for which a crowd is left alone.
+    fn gathered(&self, passed: &Receiver<Arc<Batch>>) -> Vec<Arc<Batch>> {
+        let until = Instant::now() + gather_crowd(self.crowd_len());
+        let (mut came, mut bytes) = (Vec::new(), 0);
+        while let left = until.saturating_duration_since(Instant::now())
+            && !left.is_zero()
+            && bytes < BATCH_BYTES_MAX
+        {
+            std::thread::sleep(left.min(CROWD_LOOK));
+            for batch in passed.try_iter() {
+                bytes += batch.bytes();
+                came.push(batch);
+            }
+        }
+        came
+    }
+
+    /// Hands batches to every ring of the crowd. If one could not be handed on, it may have its place before any of these:
+    /// then all of them are to be read from the log.
+    fn tell_crowd(&self, came: Vec<Arc<Batch>>, missed: &AtomicBool) {
+        let is_short = missed.swap(false, Ordering::Relaxed);
+        let batches = if is_short { vec![Arc::new(Batch::default())] } else { joined(came) };
+        for ring in self.crowd.iter().filter(|ring| ring.receiver_count() > 0) {
+            for batch in &batches {
+                // An error says that they are gone.
+                let _ = ring.send(batch.clone());
+            }
+            std::thread::sleep(CROWD_REST);
+        }
+    }
+
+    fn crowd_len(&self) -> usize {
+        self.crowd.iter().map(broadcast::Sender::receiver_count).sum()
     }
 
     /// Waits until there may be something new. `None` when nobody listens any more.
@@ -181,7 +250,7 @@ impl Inner {
             Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         let mut state = self.lock();
-        if state.ended || (self.prompt.receiver_count() == 0 && self.crowd.receiver_count() == 0) {
+        if state.ended || (self.prompt.receiver_count() == 0 && self.crowd_len() == 0) {
             state.running = false;
             return None;
         }
@@ -189,7 +258,7 @@ impl Inner {
     }
 
     /// Tells followers of every frame after a record, and returns the last one told.
-    fn tell(&self, mut told: u64, pass: &SyncSender<Arc<Batch>>) -> enjamb_service::Result<u64> {
+    fn tell(&self, mut told: u64, pass: &Pass) -> enjamb_service::Result<u64> {
         let ledger = self.store.ledger();
         let end = ledger.position()?;
         while told < end {
@@ -205,10 +274,7 @@ impl Inner {
             // Records after `end` may have come in the meantime; those told are not told again.
             told = told.max(last.number);
             let batch = Arc::new(Batch::new(batch));
-            if pass.try_send(batch.clone()).is_err() {
-                // Enough others wait to be handed on that this is seen after them.
-                self.missed.store(true, Ordering::Relaxed);
-            }
+            pass.hand(batch.clone());
             // An error says that nobody listens, which is found out at the next look.
             let _ = self.prompt.send(batch);
         }
@@ -236,6 +302,10 @@ fn gather(followers: usize) -> Duration {
     GATHER_EACH.saturating_mul(followers.try_into().unwrap_or(u32::MAX)).clamp(GATHER_MIN, GATHER_MAX)
 }
 
+fn gather_crowd(followers: usize) -> Duration {
+    CROWD_GATHER_EACH.saturating_mul(followers.try_into().unwrap_or(u32::MAX)).clamp(GATHER_MIN, CROWD_GATHER_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::body::Bytes;
@@ -251,6 +321,35 @@ mod tests {
             json: Bytes::from(vec![b'x'; bytes]),
         };
         Arc::new(Batch::new(numbers.map(live).collect()))
+    }
+
+    #[test]
+    fn a_crowd_is_told_everything_or_that_something_is_missing() {
+        let home = enjamb_testkit::home::Home::new();
+        let store = Store::create(&home.store(), enjamb_service::Env::system()).unwrap();
+        let hub = Hub::new(Arc::new(store));
+        let mut crowd: Vec<_> = (0..2 * CROWD_RINGS).map(|_| hub.listen(true).unwrap()).collect();
+        assert_eq!(hub.followers(), crowd.len());
+        let mut told = |expected: &[u64]| {
+            for receiver in &mut crowd {
+                let batch = receiver.try_recv().unwrap();
+                assert_eq!(batch.frames.iter().map(|frame| frame.number).collect::<Vec<_>>(), expected);
+                assert!(receiver.try_recv().is_err());
+            }
+        };
+        let (pass, passed) = pass();
+        let hand_on = || hub.0.tell_crowd(passed.queue.try_iter().collect(), &passed.missed);
+        pass.hand(batch(1..3, 1));
+        pass.hand(batch(3..4, 1));
+        hand_on();
+        told(&[1, 2, 3]);
+        (0..=PASSING as u64).for_each(|number| pass.hand(batch(number..number + 1, 1)));
+        hand_on();
+        told(&[]);
+        pass.hand(batch(6..7, 1));
+        hand_on();
+        told(&[6]);
+        hub.end();
     }
 
     #[test]

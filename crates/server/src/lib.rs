@@ -28,6 +28,7 @@ mod ops;
 mod otel;
 mod pages;
 mod problem;
+mod right_of_way;
 mod route;
 mod run;
 mod runner;

@@ -24,7 +24,7 @@ pub async fn run(app: &Arc<App>, route: &Arc<Route>, call: Call, entry: Option<E
     let permit = permit(app).await?;
     match route.as_append() {
         Some(appends) if call.is_small(AT_ONCE_BYTES_MAX) && !has_bounds(&app.limiter, &call) => {
-            let ran = append(appends, &call).await;
+            let ran = append(app, appends, &call).await;
             if let Some(entry) = tell(route, &call, entry, &ran) {
                 // It waits to be written, and others are not to wait as well.
                 joined(spawn_blocking(move || call.space.audit.note(entry)).await)?;
@@ -54,7 +54,8 @@ fn go_through(route: &Route, call: &Call) -> Result<Reply> {
     ran.map(|reply| if is_repeated { reply.header("idempotency-replayed", "true") } else { reply })
 }
 
-async fn append(appends: &Appends, call: &Call) -> Result<Reply> {
+async fn append(app: &App, appends: &Appends, call: &Call) -> Result<Reply> {
+    let _passing = app.right_of_way.pass();
     let stored = call.space.appender.append((appends.batch)(call)?).await;
     let stored = stored.map_err(|_| mistake())?.map_err(ServiceError::from)?;
     Ok((appends.answer)(&stored))

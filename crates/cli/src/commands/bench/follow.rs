@@ -5,13 +5,15 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
 use serde_json::{Value, json};
 
-use super::load::{self, Answer};
+use super::load::{self, Answer, wait};
 use super::server::{Serving, at, broken};
 use crate::failure::{Failure, Result};
 
@@ -20,12 +22,17 @@ const ROUNDS: usize = 20;
 const BLOCK: usize = 100;
 const PACE: Duration = Duration::from_millis(5);
 const STREAM: &str = "followed";
+/// Followers are read for in stretches of so long, with a rest after each, and so many of them are asked for at a time.
+const STRETCH: Duration = Duration::from_micros(100);
+const REST: Duration = Duration::from_micros(50);
+const EVENTS: usize = 16;
 
 /// How soon a follower knows of an append, alone and among many, some of whom take nothing; and what those cost.
 pub fn run(store: &Path, followers: usize, stuck: usize) -> Result<Value> {
     let (quiet, crowded) = (Serving::start(&store.with_extension("alone"))?, Serving::start(store)?);
-    let mut alone = Line::begin(&quiet)?;
-    let mut among = Line::begin(&crowded)?;
+    let appends = Arc::new(AtomicBool::new(false));
+    let mut alone = Line::begin(&quiet, appends.clone())?;
+    let mut among = Line::begin(&crowded, appends.clone())?;
     let memory_before = crowded.memory_kib();
     let mut held = (0..followers).map(|_| crowded.follow(STREAM)).collect::<Result<Vec<_>>>()?;
     let reading = held.split_off(stuck.min(held.len()));
@@ -33,7 +40,7 @@ pub fn run(store: &Path, followers: usize, stuck: usize) -> Result<Value> {
     among.follow(&crowded)?;
     let (stop, stopped) = channel::<()>();
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || take_all(reading, &stopped));
+        let reader = scope.spawn(move || take_all(reading, &appends, &stopped));
         let timed = take_turns(&mut alone, &mut among);
         drop(stop);
         reader.join().unwrap_or_else(|_| Err(Failure::usage("whoever read for the followers died"))).and(timed)
@@ -61,14 +68,16 @@ struct Line {
     stream: TcpStream,
     request: String,
     told: Receiver<Instant>,
+    /// Whether an append is on its way.
+    appends: Arc<AtomicBool>,
     /// When each append was sent, and when it was answered.
     appended: Vec<(Instant, Instant)>,
 }
 
 impl Line {
-    fn begin(serving: &Serving) -> Result<Self> {
+    fn begin(serving: &Serving, appends: Arc<AtomicBool>) -> Result<Self> {
         let request = load::request(&serving.append_head(STREAM), 0);
-        let mut line = Self { stream: serving.stream()?, request, told: channel().1, appended: Vec::new() };
+        let mut line = Self { stream: serving.stream()?, request, told: channel().1, appends, appended: Vec::new() };
         // A stream has to be there to be followed.
         line.append()?;
         line.follow(serving)?;
@@ -91,10 +100,12 @@ impl Line {
 
     fn append(&mut self) -> Result<()> {
         let failed = broken("an append");
+        self.appends.store(true, Ordering::Relaxed);
         let began = Instant::now();
         self.stream.write_all(self.request.as_bytes()).map_err(&failed)?;
         let status = Answer::wait(&mut self.stream).map_err(&failed)?.status;
         self.appended.push((began, Instant::now()));
+        self.appends.store(false, Ordering::Relaxed);
         if status == 201 { Ok(()) } else { Err(Failure::usage(format!("an append was answered with {status}"))) }
     }
 
@@ -135,8 +146,9 @@ fn note_events(mut events: impl BufRead, tell: &Sender<Instant>) {
     }
 }
 
-/// Reads whatever comes on many connections, until told to stop.
-fn take_all(connections: Vec<TcpStream>, stopped: &Receiver<()>) -> Result<()> {
+/// Reads whatever comes on many connections, until told to stop. Those who follow sit elsewhere, and take no processor
+/// from the server: nothing is read while an append is on its way, and what is read is read a little at a time.
+fn take_all(connections: Vec<TcpStream>, appends: &AtomicBool, stopped: &Receiver<()>) -> Result<()> {
     run_when_idle();
     let failed = broken("a follower");
     let mut poll = Poll::new().map_err(&failed)?;
@@ -147,10 +159,15 @@ fn take_all(connections: Vec<TcpStream>, stopped: &Receiver<()>) -> Result<()> {
         poll.registry().register(&mut connection, Token(number), Interest::READABLE).map_err(&failed)?;
         all.push(connection);
     }
-    let (mut events, mut buffer) = (Events::with_capacity(all.len()), vec![0; 64 << 10]);
+    let (mut events, mut buffer) = (Events::with_capacity(EVENTS), vec![0; 64 << 10]);
+    let mut rested = Instant::now();
     while stopped.try_recv() == Err(TryRecvError::Empty) {
-        poll.poll(&mut events, Some(Duration::from_millis(50))).map_err(&failed)?;
+        wait(&mut poll, &mut events, Some(Duration::from_millis(50))).map_err(&failed)?;
         for event in &events {
+            while appends.load(Ordering::Relaxed) || rested.elapsed() > STRETCH {
+                std::thread::sleep(REST);
+                rested = Instant::now();
+            }
             // A part may be left, and is told of again with what comes after it; one that is gone has nothing to take.
             let _ = all[event.token().0].read(&mut buffer);
         }
@@ -158,8 +175,7 @@ fn take_all(connections: Vec<TcpStream>, stopped: &Receiver<()>) -> Result<()> {
     Ok(())
 }
 
-/// Those who follow sit elsewhere: reading for all of them is not to take the processor from the server. Where that
-/// cannot be had, the figures are merely worse.
+/// Where this cannot be had, the figures are merely worse.
 fn run_when_idle() {
     #[cfg(target_os = "linux")]
     {

@@ -22,7 +22,7 @@ pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
     all.iter_mut().try_for_each(Client::send)?;
     let mut waiting = clients;
     while waiting > 0 {
-        poll.poll(&mut events, None).map_err(broken("waiting for answers"))?;
+        wait(&mut poll, &mut events, None).map_err(broken("waiting for answers"))?;
         for event in &events {
             let client = &mut all[event.token().0];
             if !client.take()? {
@@ -35,6 +35,17 @@ pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
     let mut latencies: Vec<f64> = all.into_iter().flat_map(|client| client.latencies).collect();
     latencies.sort_by(f64::total_cmp);
     Ok(json!({"seconds": seconds, "n": latencies.len(), "p50_us": at(&latencies, 0.5), "p99_us": at(&latencies, 0.99)}))
+}
+
+/// Waits for events. A process that is stopped for a while and goes on has merely waited for longer.
+pub fn wait(poll: &mut Poll, events: &mut Events, most: Option<Duration>) -> io::Result<()> {
+    match poll.poll(events, most) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            events.clear();
+            Ok(())
+        }
+        waited => waited,
+    }
 }
 
 struct Client {
