@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Followers that are told at once.
 const PROMPT_MAX: usize = 64;
 /// Threads of a lane that wait for disks while followers catch up.
-const REPLAYING_MAX: usize = 16;
+const REPLAYING_MAX: usize = 4;
 #[cfg(target_os = "linux")]
 const PROMPT_NICE: i32 = 5;
 const END_WITHIN: Duration = Duration::from_secs(1);
