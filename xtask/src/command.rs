@@ -7,10 +7,20 @@ use std::process::{Command, Stdio};
 use crate::Problem;
 
 /// A `cargo` command, run at the root of the workspace by the cargo that runs this chore.
+///
+/// It is told nothing of the package that this is: build scripts watch what cargo sets of a package, and would find it
+/// changed, and build anew, whenever one cargo runs below another.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace_root());
+    for (name, _) in env::vars_os().filter(|(name, _)| tells_of_a_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn tells_of_a_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 pub(crate) fn workspace_root() -> PathBuf {
@@ -65,6 +75,14 @@ mod tests {
         let mut command = Command::new("/opt/tools/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(describe(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn a_cargo_below_this_one_is_told_of_no_package() {
+        let removed: Vec<_> =
+            cargo(["build"]).get_envs().map(|(name, value)| (name.to_owned(), value.is_none())).collect();
+        assert!(removed.contains(&("CARGO_PKG_NAME".into(), true)), "{removed:?}");
+        assert!(removed.contains(&("CARGO_MANIFEST_DIR".into(), true)), "{removed:?}");
     }
 
     #[test]

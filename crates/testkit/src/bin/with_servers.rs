@@ -22,15 +22,21 @@ fn main() -> ExitCode {
     if let Err(error) = ctrlc::set_handler(|| {}) {
         return failed(&format!("an interruption would leave the servers behind: {error}"));
     }
-    let ended = Command::new(&program)
-        .args(words)
-        .env(database::VARIABLE, server.address())
-        .env(gateway::VARIABLE, cluster.endpoint())
-        .status();
-    match ended {
+    let mut command = Command::new(&program);
+    command.args(words).env(database::VARIABLE, server.address()).env(gateway::VARIABLE, cluster.endpoint());
+    // If this was started by cargo and starts another one, that one's build scripts are not to take this package for
+    // their own, find it changed, and build anew.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    match command.status() {
         Ok(status) => ExitCode::from(status.code().map_or(1, |code| code as u8)),
         Err(error) => failed(&format!("{} could not be started: {error}", program.display())),
     }
+}
+
+fn tells_of_a_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 fn failed(why: &str) -> ExitCode {
