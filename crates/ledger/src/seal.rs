@@ -46,8 +46,8 @@ pub(crate) trait Cold {
 }
 
 /// What is known of a record before it is laid out.
-pub(crate) struct Item {
-    pub(crate) n: u64,
+struct Item {
+    n: u64,
     /// Items of one group lie together: frames of a stream, bytes of a chain.
     group: (u8, u64),
 }
@@ -73,13 +73,42 @@ pub(crate) fn absorb(sealed: &[SealedRange], first_hot: u64, hot_bytes: u64) -> 
     first
 }
 
+/// Records that go into one segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// Writes a range of records into a new segment, without what was dropped, and reads it back. Nothing names it yet.
+pub(crate) fn into_segment(
+    segments: &Segments,
+    records: &dyn Cold,
+    range: Range,
+    known: HashMap<Digest, ChunkAt>,
+    progress: &mut Progress<'_>,
+) -> Result<SegmentSummary> {
+    let items = lay_out(records, range)?;
+    let mut new = segments.create()?;
+    let summary = match write(&mut new, &items, records, known, progress) {
+        Ok(summary) => summary,
+        Err(error) => {
+            segments.discard(new);
+            return Err(error);
+        }
+    };
+    segments.publish(new, &summary.digest)?;
+    compare(segments, records, &items, &summary.digest)?;
+    Ok(summary)
+}
+
 /// Orders the records of a range: frames by stream, then bytes chain by chain, so that reading either reads forward.
-pub(crate) fn lay_out(records: &dyn Cold, first: u64, last: u64) -> Result<Vec<Item>> {
+fn lay_out(records: &dyn Cold, range: Range) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut streams = HashMap::new();
     let mut chains = Chains::default();
     let mut loose = Vec::new();
-    records.each(first, last, &mut |n, record| {
+    records.each(range.first, range.last, &mut |n, record| {
         match record {
             Record::Frame(frame) => {
                 let count = streams.len() as u64;
@@ -117,7 +146,7 @@ impl Chains {
 }
 
 /// Writes the records of a range into a segment.
-pub(crate) fn write(
+fn write(
     new: &mut crate::NewSegment,
     items: &[Item],
     records: &dyn Cold,
@@ -139,7 +168,7 @@ pub(crate) fn write(
 }
 
 /// Reads a new segment back: the log forgets its rows only when the copy says the same.
-pub(crate) fn compare(segments: &Segments, records: &dyn Cold, items: &[Item], segment: &Digest) -> Result<()> {
+fn compare(segments: &Segments, records: &dyn Cold, items: &[Item], segment: &Digest) -> Result<()> {
     let sealed = segments.segment(segment)?;
     let mut blocks = Blocks::new(segments);
     for item in items {

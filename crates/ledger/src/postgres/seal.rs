@@ -19,7 +19,7 @@ use crate::error::LedgerError;
 use crate::index::{ArtifactRow, artifact_key, unreadable};
 use crate::job::{Fence, JobKind};
 use crate::record::Record;
-use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Sealed, absorb, compare, known_chunks, lay_out, write};
+use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, absorb, into_segment, known_chunks};
 use crate::segment::{ReadAt, SegmentSummary};
 use crate::{ArtifactPlace, Progress, Result, SealedRange};
 
@@ -119,17 +119,7 @@ impl PostgresLedger {
             sealed.into_iter().partition(|range| range.first_n <= last && range.last_n >= first);
         let known = known_chunks(&self.segments, &others)?;
         let spool = self.spool(first, last)?;
-        let items = lay_out(&spool, first, last)?;
-        let mut new = self.segments.create()?;
-        let summary = match write(&mut new, &items, &spool, known, progress) {
-            Ok(summary) => summary,
-            Err(error) => {
-                self.segments.discard(new);
-                return Err(error);
-            }
-        };
-        self.segments.publish(new, &summary.digest)?;
-        compare(&self.segments, &spool, &items, &summary.digest)?;
+        let summary = into_segment(&self.segments, &spool, Range { first, last }, known, progress)?;
         let range = SealedRange { first_n: first, last_n: last, segment: summary.digest, bytes: summary.bytes };
         self.switch(turn, &range, &replaced)?;
         self.drop_sealed_rows()?;

@@ -11,7 +11,7 @@ use super::{Records, SqliteLedger};
 use crate::error::LedgerError;
 use crate::index::{Index, Lookup, Rows, unreadable};
 use crate::record::Record;
-use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Sealed, absorb, compare, known_chunks, lay_out, write};
+use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, absorb, into_segment, known_chunks};
 use crate::segment::SegmentSummary;
 use crate::segments::Lease;
 use crate::{Progress, Result};
@@ -94,18 +94,7 @@ impl SqliteLedger {
         let records = Records { log: Log(&log), segments: &self.segments };
         let known = known_chunks(&self.segments, &records.log.sealed()?)?;
         let cold = Logged { records, index: Index(&rows) };
-        let items = lay_out(&cold, first, last)?;
-        let mut new = self.segments.create()?;
-        let written = write(&mut new, &items, &cold, known, progress);
-        let summary = match written {
-            Ok(summary) => summary,
-            Err(error) => {
-                self.segments.discard(new);
-                return Err(error);
-            }
-        };
-        self.segments.publish(new, &summary.digest)?;
-        compare(&self.segments, &cold, &items, &summary.digest)?;
+        let summary = into_segment(&self.segments, &cold, Range { first, last }, known, progress)?;
         switch(&mut log, first, last, &summary)?;
         Ok(summary)
     }
