@@ -1,6 +1,7 @@
 //! One consistent look at a store: rows of its index, and the records that they lead to. Every engine that folds the log
 //! into rows answers through this, so that their answers cannot differ.
 
+mod answers;
 mod commits;
 mod timeline;
 
@@ -11,6 +12,8 @@ use crate::error::LedgerError;
 use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, StreamRow, unreadable};
 use crate::record::{FrameRecord, Record, STATION};
 use crate::{Result, StoredFrame, StreamSummary};
+
+pub(crate) use answers::answers;
 
 /// Records by their numbers, wherever they are.
 pub(crate) trait ByNumber {

@@ -35,7 +35,7 @@ use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
 use crate::group::Group;
 use crate::index::{Index, Lookup, Place, StreamOrder, Totals};
-use crate::look::{self, ByNumber, Look, Looked, told};
+use crate::look::{self, ByNumber, Look, Looked, answers, told};
 use crate::objects::ObjectsAddress;
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
@@ -235,35 +235,7 @@ impl Ledger for PostgresLedger {
         self.group.run_admitted(batches, |batch| self.admit(batch), |party| self.write_group(party))
     }
 
-    fn totals(&self) -> Result<Totals> {
-        self.glance(|look| Ok(look.index.totals()?))
-    }
-
-    fn stream(&self, stream: &StreamId) -> Result<Option<StreamSummary>> {
-        self.glance(|look| Ok(look.index.stream(stream)?.map(|row| look::summary(stream.clone(), &row))))
-    }
-
-    fn streams(&self, kind: Option<&str>, order: StreamOrder, limit: usize) -> Result<Vec<StreamSummary>> {
-        self.look(|look| {
-            let rows = look.index.streams(kind, order, limit)?;
-            Ok(rows.into_iter().map(|(stream, row)| look::summary(stream, &row)).collect())
-        })
-    }
-
-    fn frames(&self, stream: &StreamId, from_seq: u64, limit: usize) -> Result<Vec<StoredFrame>> {
-        self.look(|look| look.frames(stream, from_seq, limit))
-    }
-
-    fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactSummary>> {
-        self.glance(|look| Ok(look.index.artifact(id)?.map(|row| ArtifactSummary { id: *id, len: row.len })))
-    }
-
-    fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>> {
-        self.look(|look| {
-            let rows = look.index.artifacts(low, high, limit)?;
-            Ok(rows.into_iter().map(|(id, row)| ArtifactSummary { id, len: row.len }).collect())
-        })
-    }
+    answers!(few: glance, any: look, deep: climb);
 
     fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
         let found = self.look(|look| {
@@ -280,53 +252,6 @@ impl Ledger for PostgresLedger {
             Kept::Bytes(bytes) => sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output),
             Kept::Segment(segment) => self.segments.artifact(&segment, id, range, sink),
         }
-    }
-
-    fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
-        self.glance(|look| Ok(look.index.mark(scope, key)?))
-    }
-
-    fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>> {
-        self.look(|look| Ok(look.index.marks(scope, like)?))
-    }
-
-    fn marks_in(
-        &self,
-        scope: &Scope,
-        from: &MarkKey,
-        to: &MarkKey,
-        walk: Walk,
-        limit: usize,
-    ) -> Result<Vec<(MarkKey, String)>> {
-        self.look(|look| Ok(look.index.marks_in(scope, from, to, walk, limit)?))
-    }
-
-    fn message_numbered(&self, thread: &StreamId, ordinal: u64) -> Result<Option<u64>> {
-        self.look(|look| Ok(look.index.message_numbered(thread, ordinal)?))
-    }
-
-    fn postings(&self, thread: &StreamId, word: &str, upto_seq: u64, limit: usize) -> Result<Postings> {
-        self.look(|look| Ok(look.index.postings(thread, word, upto_seq, limit)?))
-    }
-
-    fn words(&self, prefix: &str) -> Result<Vec<(String, StreamId)>> {
-        self.look(|look| Ok(look.index.words(prefix)?))
-    }
-
-    fn commit(&self, id: &CommitId) -> Result<Option<StoredCommit>> {
-        self.look(|look| look.commit(id))
-    }
-
-    fn commits(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<CommitId>> {
-        self.look(|look| Ok(look.index.commits(low, high, limit)?.into_iter().map(|(id, _)| id).collect()))
-    }
-
-    fn walk(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Link>>> {
-        self.climb(|look| look.walk(tip, stop, limit))
-    }
-
-    fn parts(&self, tip: &CommitId, stop: &Stop, limit: usize) -> Result<Option<Vec<Part>>> {
-        self.climb(|look| look.parts(tip, stop, limit))
     }
 
     fn read_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
@@ -349,22 +274,6 @@ impl Ledger for PostgresLedger {
             first += some.len();
         }
         Ok(())
-    }
-
-    fn children(&self, id: &CommitId) -> Result<Vec<CommitId>> {
-        self.look(|look| look.children(id))
-    }
-
-    fn commit_at(&self, principal: &StreamId, at: Timestamp) -> Result<Option<CommitId>> {
-        self.look(|look| look.commit_at(principal, at))
-    }
-
-    fn timeline(&self, span: &Span, limit: usize) -> Result<Vec<CommitId>> {
-        self.look(|look| look.timeline(span, limit))
-    }
-
-    fn unsummarised(&self, after: Option<&CommitId>, limit: usize) -> Result<Vec<CommitId>> {
-        self.look(|look| look.unsummarised(after, limit))
     }
 
     fn each_frame(&self, from: u64, visit: &mut dyn FnMut(u64, &FrameRecord) -> Result<bool>) -> Result<()> {
