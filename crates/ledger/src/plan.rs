@@ -7,11 +7,13 @@ use std::collections::HashMap;
 
 use enjamb_core::frame::{Completed, Completion, Frame, FrameError, KeyUse, RawFrame};
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest, Hasher, StreamId};
+use enjamb_core::{ArtifactId, Digest, Hasher, StreamId, StreamKind};
+// Every append asks these maps some ten times; hashing as the standard library does is a twentieth of its cost.
+use foldhash::fast::RandomState;
 
 use crate::batch::{Appended, Batch, FrameAt, NewArtifact, NewFrame, RequestDigest};
 use crate::error::LedgerError;
-use crate::index::KeyRow;
+use crate::index::{KeyRow, Told};
 use crate::record::{FrameRecord, Record};
 
 /// Where a stream stands.
@@ -36,10 +38,10 @@ pub trait Facts {
 /// Facts established since some point, held in memory until the index has them.
 #[derive(Debug, Default)]
 pub struct Recent {
-    heads: HashMap<StreamId, Head>,
-    marks: HashMap<(Scope, MarkKey), String>,
-    keys: HashMap<(StreamId, String), KeyRow>,
-    artifacts: HashMap<ArtifactId, bool>,
+    heads: HashMap<StreamId, Head, RandomState>,
+    marks: HashMap<(Scope, MarkKey), String, RandomState>,
+    keys: HashMap<(StreamId, String), KeyRow, RandomState>,
+    artifacts: HashMap<ArtifactId, bool, RandomState>,
 }
 
 impl Recent {
@@ -140,6 +142,9 @@ impl Facts for Layered<'_> {
 /// The records that a batch becomes, and the answer to give once they are durable.
 pub struct Planned {
     pub records: Vec<Record>,
+    /// What each of the frames among them says, for whoever folds them at once. `None` where that follows from what else
+    /// is here, and not from the frame alone.
+    pub told: Vec<Option<Told>>,
     pub answer: Appended,
 }
 
@@ -147,11 +152,12 @@ pub struct Planned {
 /// empty before, and means nothing after a refusal.
 pub fn plan(batch: Batch, learned: &mut Recent, facts: &dyn Facts) -> Result<Planned, LedgerError> {
     if let Some(answer) = replayed(&batch, facts)? {
-        return Ok(Planned { records: Vec::new(), answer });
+        return Ok(Planned { records: Vec::new(), told: Vec::new(), answer });
     }
     let mut keys = key_uses(&batch);
     let mut planned = Planned {
         records: Vec::with_capacity(batch.artifacts.len() + batch.segments.len() + batch.frames.len()),
+        told: Vec::with_capacity(batch.frames.len()),
         answer: Appended { frames: Vec::with_capacity(batch.frames.len()), replayed: false },
     };
     for artifact in batch.artifacts {
@@ -226,6 +232,9 @@ fn plan_frame(
         timestamp_ms: frame.timestamp_ms,
     })?;
     let marks = admit_read(&raw, read, digest, &known)?;
+    // Whether a kept frame leaves a commit's mark depends on whether the commit is here.
+    let follows = frame.stream.kind != StreamKind::Branch;
+    planned.told.push(follows.then(|| Told { at_ms: raw.timestamp_ms(), marks: marks.clone() }));
     let json = raw.into_bytes();
     let record = FrameRecord::chained(&head.chain, frame.stream.clone(), head.next_seq, key, json);
     learned.learn_frame(&record, record.recorded_chain()?, marks);

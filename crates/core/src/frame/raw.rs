@@ -20,6 +20,15 @@ impl RawFrame {
         Ok(Self { bytes, envelope })
     }
 
+    /// As [`RawFrame::parse`] and then [`RawFrame::decode`], with one look at the text.
+    pub fn read(bytes: impl Into<Vec<u8>>) -> Result<(Self, Result<Frame, FrameError>), FrameError> {
+        let bytes = bytes.into();
+        let members = members_of(&bytes)?;
+        let envelope = Given::read(&members)?.complete()?;
+        let frame = Frame::of(members, envelope.clone());
+        Ok((Self { bytes, envelope }, frame))
+    }
+
     /// A frame whose parts have been checked already; only its size has not.
     pub(super) fn whole(bytes: Vec<u8>, envelope: Envelope) -> Result<Self, FrameError> {
         check_size(&bytes)?;

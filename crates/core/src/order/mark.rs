@@ -6,7 +6,8 @@
 use super::checkpoint::CheckpointAt;
 use super::kept;
 use crate::frame::{
-    ArtifactBody, Body, ContextBody, ContinuityBody, Frame, Policy, RawFrame, SessionBody, TaskBody, artifact_mentions,
+    ArtifactBody, Body, ContextBody, ContinuityBody, Frame, FrameError, Policy, RawFrame, SessionBody, TaskBody,
+    artifact_mentions,
 };
 use crate::{ArtifactId, CommitId, Digest, StreamId, StreamKind, limits};
 
@@ -314,9 +315,14 @@ enum Subject<'a> {
 
 /// The facts that a frame establishes.
 pub fn marks(frame: &RawFrame) -> Vec<Mark> {
+    marks_read(frame, &frame.decode())
+}
+
+/// As [`marks`], for a frame that was read already.
+pub fn marks_read(frame: &RawFrame, read: &Result<Frame, FrameError>) -> Vec<Mark> {
     // What does not decode was never admitted; were it in a log all the same, it still mentions what it mentions.
-    match frame.decode() {
-        Ok(decoded) => marks_of(frame, &decoded, None),
+    match read {
+        Ok(decoded) => marks_of(frame, decoded, None),
         Err(_) => spared(frame),
     }
 }

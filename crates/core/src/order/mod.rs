@@ -22,7 +22,7 @@ mod tests;
 
 pub use checkpoint::CheckpointAt;
 pub use kept::parse_tip;
-pub use mark::{Mark, MarkKey, Scope, marks};
+pub use mark::{Mark, MarkKey, Scope, marks, marks_read};
 pub use rule::{Refusal, Rule};
 
 use crate::frame::{Body, Frame, FrameError, RawFrame};

@@ -12,7 +12,7 @@ mod words;
 pub use commits::{Bounds, CommitRow, DeltaRow, commit_row, format_name, is_commit_key};
 pub use db::{Damaged, IndexError, Rows, SCHEMA, Visit};
 pub use facts::{Stored, unreadable};
-pub use fold::{Changes, View, fold};
+pub use fold::{Changes, Told, View, fold, fold_told};
 pub use queries::{Index, Lookup, StreamOrder};
 pub use rows::{ArtifactRow, KeyRow, Place, StreamRow, Totals, artifact_key, stream_key, totals_key};
 pub use table::Table;

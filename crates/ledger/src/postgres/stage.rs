@@ -11,10 +11,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, StreamId};
+use foldhash::fast::RandomState;
 
 use crate::batch::{Appended, Batch};
 use crate::error::LedgerError;
-use crate::index::{Changes, IndexError, KeyRow, Lookup, Stored, View, fold, stream_key, totals_key, unreadable};
+use crate::index::{
+    Changes, IndexError, KeyRow, Lookup, Stored, View, fold, fold_told, stream_key, totals_key, unreadable,
+};
 use crate::job::Fence;
 use crate::plan::{Facts, Head, Layered, Planned, Recent, plan, survey};
 use crate::record::Record;
@@ -27,8 +30,8 @@ const KNOWN_ROWS_MAX: usize = 100_000;
 /// Rows of the index that are here, absent ones among them.
 #[derive(Default)]
 pub(super) struct Known {
-    rows: HashMap<Vec<u8>, Option<Vec<u8>>>,
-    asked: RefCell<HashSet<Vec<u8>>>,
+    rows: HashMap<Vec<u8>, Option<Vec<u8>>, RandomState>,
+    asked: RefCell<HashSet<Vec<u8>, RandomState>>,
 }
 
 impl Known {
@@ -196,9 +199,14 @@ pub(super) fn fold_all(plans: &Plans, mut last_n: u64, known: &Known) -> Result<
     for (at, planned) in plans.each.iter().enumerate() {
         let Ok(planned) = planned else { continue };
         let mut view = View::new(&all);
+        let mut told = planned.told.iter();
         for record in &planned.records {
             last_n += 1;
-            fold(&mut view, last_n, record).map_err(|error| Unfolded::Unreadable(unreadable(error)))?;
+            let folded = match record {
+                Record::Frame(frame) if let Some(Some(told)) = told.next() => fold_told(&mut view, last_n, frame, told),
+                _ => fold(&mut view, last_n, record),
+            };
+            folded.map_err(|error| Unfolded::Unreadable(unreadable(error)))?;
         }
         let changes = view.into_changes();
         if let Some(key) = changes.keys().find(|key| key.len() > KEY_BYTES_MAX) {

@@ -35,6 +35,9 @@ use crate::job::Fence;
 
 /// Rounds of fetching rows that a decision turned out to need. Each goes one look-up deeper; none goes this deep.
 const ROUNDS_MAX: usize = 64;
+/// Others who wrote are expected to write again for so many groups. What a group costs that was prepared for being alone
+/// and is not: it is folded twice, and the rows that it leaned on are fetched when the log is locked already.
+const GROUPS_WITH_RIVALS: u8 = 16;
 /// Groups after which the ids of old ones are forgotten.
 const GROUPS_PER_FORGETTING: u64 = 10_000;
 
@@ -54,8 +57,8 @@ pub(super) struct Writer {
     known: Known,
     /// Where the log stood when `known` was right.
     at: At,
-    /// Others wrote since the last group, and are likely to do so again.
-    has_rivals: bool,
+    /// For so many groups more, others are likely to write in between.
+    rivalry: u8,
     /// Folding the last group took rows that planning it had not asked for, and so, likely, will the next.
     folds_deep: bool,
     groups: u64,
@@ -149,10 +152,10 @@ impl Writer {
         // Staged with what is known from before, to find out which rows to ask for together with the lock.
         let plans = plan_all(batches, &Refused::default(), &self.known);
         // With rivals, records get other numbers than they would get now: folding them is of use only to know the rows.
-        let (is_folded, planned_len) = (self.folds_deep || !self.has_rivals, self.known.asked_len());
+        let (is_folded, planned_len) = (self.folds_deep || self.rivalry == 0, self.known.asked_len());
         let (guess, guessed_at) = (is_folded.then(|| fold_all(&plans, self.at.n, &self.known)), self.at);
         self.folds_deep = is_folded && self.known.asked_len() > planned_len;
-        let wanted = if self.has_rivals { self.known.take_asked() } else { self.known.take_missed() };
+        let wanted = if self.rivalry > 0 { self.known.take_asked() } else { self.known.take_missed() };
         let is_informed = wanted.is_empty();
         let at = self.begin(client, sql, wanted).await?;
         let staged = match guess {
@@ -202,8 +205,11 @@ impl Writer {
         let row = locked.first().ok_or_else(no_head)?;
         let at = At { n: row.get::<_, i64>(0) as u64, epoch: row.get(1) };
         self.check_progress(at)?;
-        self.has_rivals = at != self.at;
-        if self.has_rivals {
+        if at == self.at {
+            self.rivalry = self.rivalry.saturating_sub(1);
+        } else {
+            // Who writes for the first time knows nothing of others.
+            self.rivalry = if self.groups > 0 { GROUPS_WITH_RIVALS } else { 0 };
             self.known.clear();
         }
         self.learn(wanted, &rows.map_err(known)?)?;
