@@ -130,8 +130,7 @@ fn connect_plainly(path: &Path, vfs: Option<&str>, flags: OpenFlags) -> rusqlite
 ///
 /// Answers the connection, if there was nothing to take in. Otherwise it is closed, so that the write-ahead log goes with
 /// it: a full disk may need that room.
-pub(crate) fn settle(path: &Path, vfs: Option<&str>) -> Result<Option<Connection>, LedgerError> {
-    let connection = open(path, vfs)?;
+pub(crate) fn settle(connection: Connection) -> Result<Option<Connection>, LedgerError> {
     let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
     match frames.map_err(|error| LedgerError::sqlite("taking in the write-ahead log", &error)) {
         // It is synced before it is taken in, and for the latter there will be room another time.

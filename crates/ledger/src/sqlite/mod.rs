@@ -1,6 +1,7 @@
 //! The embedded engine: `log.db` is the truth, `index.db` follows it, several processes may use both at once.
 
 mod backup;
+mod beside;
 mod catch_up;
 mod checkpoint;
 mod log;
@@ -24,6 +25,7 @@ use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Digest, StreamId, Timestamp};
 use rusqlite::Connection;
 
+use self::beside::Beside;
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::group::{Group, Party};
@@ -65,6 +67,7 @@ pub struct SqliteLedger {
     readers: Mutex<Vec<Reader>>,
     /// The connection that the store was opened with, for whoever reads first: opening one takes as long as a question.
     opened_log: Mutex<Option<Connection>>,
+    index_beside: Beside,
     poisoned: AtomicBool,
     folded_n: Arc<AtomicU64>,
     folding: Mutex<Option<JoinHandle<()>>>,
@@ -154,8 +157,9 @@ impl SqliteLedger {
         if !path.is_file() {
             return Err(missing(dir));
         }
-        let log = log::settle(&path, options.vfs.as_deref())?;
-        Self::with_log(dir, options, log)
+        let log = log::open(&path, options.vfs.as_deref())?;
+        let index = if options.vfs.is_none() { Beside::start(dir) } else { Beside::default() };
+        Self::with_log(dir, options, log::settle(log)?, index)
     }
 
     /// Makes a store in `dir`, which must be empty or not there yet. Opens it if there is one already.
@@ -165,7 +169,7 @@ impl SqliteLedger {
         Self::open(dir, options)
     }
 
-    fn with_log(dir: &Path, options: SqliteOptions, log: Option<Connection>) -> Result<Self> {
+    fn with_log(dir: &Path, options: SqliteOptions, log: Option<Connection>, index_beside: Beside) -> Result<Self> {
         Ok(Self {
             segments: Arc::new(Segments::open(dir)?),
             dir: dir.to_owned(),
@@ -174,6 +178,7 @@ impl SqliteLedger {
             writer: Mutex::new(None),
             readers: Mutex::new(Vec::new()),
             opened_log: Mutex::new(log),
+            index_beside,
             poisoned: AtomicBool::new(false),
             folded_n: Arc::new(AtomicU64::new(0)),
             folding: Mutex::new(None),
@@ -284,7 +289,8 @@ impl SqliteLedger {
         let opened = lock(&self.opened_log).take();
         let log = opened.map_or_else(|| log::open(&self.dir.join("log.db"), self.vfs()), Ok)?;
         log::only_read(&log)?;
-        let index = catch_up::open(&self.dir.join("index.db"), self.vfs())?;
+        let opened = self.index_beside.take();
+        let index = opened.map_or_else(|| catch_up::open(&self.dir.join("index.db"), self.vfs()), Ok)?;
         Ok(Reader { log, index })
     }
 
@@ -355,6 +361,7 @@ impl SqliteLedger {
     /// Makes the index anew. Whoever calls this holds the lock of the writer, and there is none.
     fn refold(&self) -> Result<()> {
         lock(&self.readers).clear();
+        drop(self.index_beside.take());
         catch_up::remove(&self.dir.join("index.db"))?;
         catch_up_in(&self.dir, self.vfs(), &self.segments).map(drop)
     }
