@@ -36,6 +36,7 @@ enum Workload {
     OneWriter,
     ManyWriters,
     Chain,
+    LongChain,
     Size,
     Intake,
     Verify,
@@ -54,6 +55,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("W1", Workload::OneWriter),
     ("W2", Workload::ManyWriters),
     ("W3", Workload::Chain),
+    ("W3-long", Workload::LongChain),
     ("W4", Workload::Size),
     ("W5", Workload::Intake),
     ("W8", Workload::Verify),
@@ -153,6 +155,7 @@ impl Bench {
             Workload::OneWriter => commits::one_writer(self),
             Workload::ManyWriters => commits::many_writers(self),
             Workload::Chain => chain::run(self),
+            Workload::LongChain => chain::run_long(self),
             Workload::Size => size::run(self, &self.transcripts()?),
             Workload::Intake => intake::run(self, &self.transcripts()?),
             Workload::Verify => verify::run(self),
@@ -261,7 +264,7 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         assert_eq!(
             parse("W7").unwrap_err(),
-            "there is no workload \"W7\"; there are W1, W2, W3, W4, W5, W8, list, contexts, memory, large, session, \
+            "there is no workload \"W7\"; there are W1, W2, W3, W3-long, W4, W5, W8, list, contexts, memory, large, session, \
              server, runs, workspace, postgres"
         );
         assert_eq!(parse("--rounds 0").unwrap_err(), "--rounds needs a number of at least 1");

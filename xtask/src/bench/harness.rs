@@ -55,6 +55,7 @@ fn chosen(workload: Workload) -> Option<&'static [&'static str]> {
             Some(&["W2", "--n", "12800", "--writers", "64", "--systems", "raw-prealloc,sqlite-wal-full,enjamb"])
         }
         Workload::Chain => Some(&["W3", "--n", "1000", "--systems", "raw-append,cat-process,enjamb,enjamb-first"]),
+        Workload::LongChain => Some(&["W3", "--n", "10000", "--systems", "raw-append,cat-process,enjamb,enjamb-first"]),
         Workload::Size
         | Workload::Intake
         | Workload::Verify
