@@ -9,6 +9,9 @@ use std::thread::{Scope, available_parallelism};
 use super::judge::{Judged, judge};
 use super::window::{self, Window};
 
+/// Windows that wait to become commits: as many as are judged while the commits before them are appended.
+const WAITING_MAX: usize = 3;
+
 /// A file that will be read, from where, and up to where.
 pub(super) struct Task {
     pub path: PathBuf,
@@ -49,7 +52,7 @@ impl Ahead {
             shares[at % threads].push((at, task));
         }
         let lanes = shares.into_iter().map(|share| {
-            let (sender, found) = sync_channel(1);
+            let (sender, found) = sync_channel(WAITING_MAX);
             scope.spawn(move || judge_all(share, &sender));
             Lane { found, next: None }
         });

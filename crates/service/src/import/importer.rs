@@ -9,7 +9,7 @@ use enjamb_core::chain::Stop;
 use enjamb_core::limits;
 use enjamb_core::order::Rule;
 use enjamb_formats::Format;
-use enjamb_ledger::{Batch, Ledger, LedgerError, SegmentRecord};
+use enjamb_ledger::{Batch, Ledger, LedgerError};
 
 use super::ahead::{Ahead, Task};
 use super::commit::Origin;
@@ -18,11 +18,10 @@ use super::document::known_lines;
 use super::file::{FileImport, Step};
 use super::group::{Group, Sink};
 use super::growth::{Sequence, growth};
+use super::segment::{self, Chunks, Written};
 use super::source::{KnownPart, failed};
 use super::things::{self, Keeping, Session};
-use super::{
-    DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, segment, window,
-};
+use super::{DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, window};
 use crate::{Result, ServiceError, Store};
 
 /// Groups that are begun again because someone else imported the same file meanwhile.
@@ -39,6 +38,7 @@ pub(super) struct Importer<'s, 'p> {
     total: u64,
     progress: &'p mut ImportProgress<'p>,
     ahead: Ahead,
+    chunks: Chunks,
 }
 
 /// A file whose turn has not come, or is not over.
@@ -86,7 +86,17 @@ impl Waiting {
 impl<'s, 'p> Importer<'s, 'p> {
     pub(super) fn new(store: &'s Store, options: &'s ImportOptions, progress: &'p mut ImportProgress<'p>) -> Self {
         let (waiting, report) = (VecDeque::new(), Imported::default());
-        Self { store, options, waiting, report, done: 0, total: 0, progress, ahead: Ahead::default() }
+        Self {
+            store,
+            options,
+            waiting,
+            report,
+            done: 0,
+            total: 0,
+            progress,
+            ahead: Ahead::default(),
+            chunks: Chunks::default(),
+        }
     }
 
     /// Queues files in their order. Those in which opencode keeps the things of a session come together.
@@ -419,10 +429,12 @@ impl<'s, 'p> Importer<'s, 'p> {
                 segments.discard(new);
                 self.store_batch(filled)
             }
-            Ok((mut filled, Some(record))) => {
+            Ok((mut filled, Some(Written { record, chunks }))) => {
                 segments.publish(new, &record.segment)?;
                 filled.batches[0].segments.push(record);
-                self.store_batch(filled)
+                self.store_batch(filled)?;
+                self.chunks.learn(chunks);
+                Ok(())
             }
         }
     }
@@ -435,15 +447,17 @@ impl<'s, 'p> Importer<'s, 'p> {
     }
 
     /// Fills a group while another thread writes its bytes.
-    fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<SegmentRecord>)> {
-        let written = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            let (sender, segment) = segment::start(scope, sink, &written);
+    fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<Written>)> {
+        let (written, chunks) = (AtomicU64::new(0), std::mem::take(&mut self.chunks));
+        let both = std::thread::scope(|scope| {
+            let (sender, segment) = segment::start(scope, sink, &chunks, &written);
             let filled = self.fill(self.group(Sink::Segment { sender, written: &written }));
             // What the writer failed of is why the reader could not go on.
-            let record = segment.join().map_err(|_| LedgerError::corrupt("a segment", "its writer gave up"))??;
-            Ok((filled?, record))
-        })
+            let segment = segment.join().map_err(|_| LedgerError::corrupt("a segment", "its writer gave up"))??;
+            Ok((filled?, segment))
+        });
+        self.chunks = chunks;
+        both
     }
 
     fn store_batch(&mut self, filled: Filled) -> Result<()> {

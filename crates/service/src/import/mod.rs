@@ -68,13 +68,14 @@ pub struct Started {
 pub struct ImportBounds {
     /// Bytes that are read and understood at once. A line that is longer is kept without being understood.
     pub window_bytes: usize,
-    /// Frames after which what was read is stored. What repeats between is stored once, so it should not be few.
+    /// Frames after which what was read is stored. While they are appended nothing is written beside, and the last ones
+    /// have nothing to be appended beside of.
     pub group_frames: usize,
 }
 
 impl Default for ImportBounds {
     fn default() -> Self {
-        Self { window_bytes: 8 << 20, group_frames: 10_000 }
+        Self { window_bytes: 8 << 20, group_frames: 1_000 }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The thread that chunks, compresses and writes, while the next window is read and understood.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufWriter;
 use std::ops::Range;
@@ -24,8 +24,31 @@ const OPTIONS: SegmentOptions = SegmentOptions {
 /// Messages that wait to be written; each is a window at most.
 const WAITING_MAX: usize = 2;
 
-type Known = fn(&Digest) -> Option<ChunkAt>;
-type Writer<'w> = SegmentWriter<&'w mut BufWriter<File>, Known>;
+/// Chunks that are remembered: a gigabyte and a half. What is forgotten and comes again is stored again.
+const CHUNKS_MAX: usize = 200_000;
+
+type Writer<'w, K> = SegmentWriter<&'w mut BufWriter<File>, K>;
+
+trait Known: FnMut(&Digest) -> Option<ChunkAt> {}
+impl<K: FnMut(&Digest) -> Option<ChunkAt>> Known for K {}
+
+/// Chunks of the segments that this import has stored: what comes again is not stored again, though another group has it.
+#[derive(Default)]
+pub(super) struct Chunks(HashMap<Digest, ChunkAt>);
+
+impl Chunks {
+    /// Those of a segment that is named in the log by now.
+    pub(super) fn learn(&mut self, own: Vec<(Digest, ChunkAt)>) {
+        if self.0.len() + own.len() > CHUNKS_MAX {
+            self.0.clear();
+        }
+        self.0.extend(own);
+    }
+
+    fn find(&self, digest: &Digest) -> Option<ChunkAt> {
+        self.0.get(digest).copied()
+    }
+}
 
 /// What is to be written.
 pub(super) enum Bytes {
@@ -37,21 +60,33 @@ pub(super) enum Bytes {
     End { whole: bool },
 }
 
-/// The segment that a thread made, unless nothing came.
-pub(super) type Written<'scope> = ScopedJoinHandle<'scope, Result<Option<SegmentRecord>>>;
+/// A segment that was written, and the chunks that are in it.
+pub(super) struct Written {
+    pub record: SegmentRecord,
+    pub chunks: Vec<(Digest, ChunkAt)>,
+}
+
+/// Who writes a segment, unless nothing comes.
+pub(super) type Writing<'scope> = ScopedJoinHandle<'scope, Result<Option<Written>>>;
 
 /// Starts a thread that writes a segment of whatever is sent to it, and tells how large it is so far.
 pub(super) fn start<'scope, 'env>(
     scope: &'scope Scope<'scope, 'env>,
     sink: &'scope mut BufWriter<File>,
+    known: &'scope Chunks,
     size: &'scope AtomicU64,
-) -> (SyncSender<Bytes>, Written<'scope>) {
+) -> (SyncSender<Bytes>, Writing<'scope>) {
     let (sender, receiver) = sync_channel(WAITING_MAX);
-    (sender, scope.spawn(move || write(sink, &receiver, size)))
+    (sender, scope.spawn(move || write(sink, known, &receiver, size)))
 }
 
-fn write(sink: &mut BufWriter<File>, receiver: &Receiver<Bytes>, size: &AtomicU64) -> Result<Option<SegmentRecord>> {
-    let mut writer = SegmentWriter::new(sink, OPTIONS, (|_: &Digest| None) as Known).map_err(failed)?;
+fn write(
+    sink: &mut BufWriter<File>,
+    known: &Chunks,
+    receiver: &Receiver<Bytes>,
+    size: &AtomicU64,
+) -> Result<Option<Written>> {
+    let mut writer = SegmentWriter::new(sink, OPTIONS, |digest: &Digest| known.find(digest)).map_err(failed)?;
     let mut artifacts: Vec<(ArtifactId, u64)> = Vec::new();
     let mut listed = HashSet::new();
     while let Ok(bytes) = receiver.recv() {
@@ -68,11 +103,16 @@ fn write(sink: &mut BufWriter<File>, receiver: &Receiver<Bytes>, size: &AtomicU6
     if artifacts.is_empty() {
         return Ok(None);
     }
-    let (_, summary, _) = writer.finish().map_err(failed)?;
-    Ok(Some(SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts }))
+    let (_, summary, footer) = writer.finish().map_err(failed)?;
+    let record = SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts };
+    Ok(Some(Written { chunks: footer.own_chunks(record.segment).collect(), record }))
 }
 
-fn write_within(writer: &mut Writer<'_>, window: &[u8], ranges: Vec<Range<usize>>) -> Result<Vec<(ArtifactId, u64)>> {
+fn write_within<K: Known>(
+    writer: &mut Writer<'_, K>,
+    window: &[u8],
+    ranges: Vec<Range<usize>>,
+) -> Result<Vec<(ArtifactId, u64)>> {
     let mut written = Vec::with_capacity(ranges.len());
     for range in ranges {
         let mut artifact = writer.artifact();
@@ -83,7 +123,11 @@ fn write_within(writer: &mut Writer<'_>, window: &[u8], ranges: Vec<Range<usize>
 }
 
 /// Writes an artifact of which the first part has come. If it does not come to its end, its chunks are nobody's.
-fn write_parts(writer: &mut Writer<'_>, first: &[u8], rest: &Receiver<Bytes>) -> Result<Vec<(ArtifactId, u64)>> {
+fn write_parts<K: Known>(
+    writer: &mut Writer<'_, K>,
+    first: &[u8],
+    rest: &Receiver<Bytes>,
+) -> Result<Vec<(ArtifactId, u64)>> {
     let mut artifact = writer.artifact();
     artifact.write(first).map_err(failed)?;
     loop {

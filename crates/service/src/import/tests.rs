@@ -119,6 +119,28 @@ fn an_import_that_is_broken_off_anywhere_goes_on_to_the_same_commits() {
     assert!(exported(&broken, &path) == fs::read(&path).unwrap());
 }
 
+#[test]
+fn what_another_group_of_the_same_import_has_is_not_stored_again() {
+    let home = Home::new();
+    let mut dice = Dice(3);
+    let image: String = (0..1_500_000).map(|_| char::from(b'A' + dice.below(26) as u8)).collect();
+    fs::create_dir(home.path().join("all")).unwrap();
+    for n in 0..6 {
+        let line = format!(r#"{{"type":"user","uuid":"{n}","sessionId":"{n}","message":{{"content":"{n} {image}"}}}}"#);
+        fs::write(home.path().join(format!("all/{n}.jsonl")), line + "\n").unwrap();
+    }
+    let store = Store::create(&home.store(), Env::system()).unwrap();
+    import(&store, &home.path().join("all"), ImportBounds { window_bytes: 8 << 20, group_frames: 1 });
+    let stored = store.status(0).unwrap().disk.segments;
+    assert!((500_000..2_000_000).contains(&stored), "six times the same, in six groups: {stored}");
+    for n in 0..6 {
+        let path = home.path().join(format!("all/{n}.jsonl"));
+        assert!(exported(&store, &path) == fs::read(&path).unwrap(), "{n}");
+    }
+    store.gc_run(&Actor::default(), &mut |_, _| {}).unwrap();
+    assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
+}
+
 /// Imports until so many windows were read, as if the process had ended there; true if all was done before.
 fn break_off(store: &Store, path: &Path, windows: usize) -> bool {
     let mut left = windows;
