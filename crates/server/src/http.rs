@@ -82,6 +82,9 @@ impl Front {
     }
 }
 
+/// Headers of an answer, those that hyper adds among them.
+const HEADERS_USUALLY: usize = 12;
+
 /// What every answer says, unless it says something else.
 static HEADERS: Headers = headers(NOTHING_RUNS);
 static PAGE_HEADERS: Headers = headers(docs::POLICY);
@@ -195,7 +198,7 @@ async fn handle(app: Arc<App>, served: Arc<Served>, request: Request) -> Respons
     };
     let (status, took) = (response.status().as_u16(), started.elapsed());
     if let Ok(value) = HeaderValue::from_str(&request_id) {
-        response.headers_mut().insert("x-request-id", value);
+        response.headers_mut().insert(&REQUEST_ID, value);
     }
     app.metrics.note(served.route.operation, status, took);
     if let Some(spans) = &app.spans {
@@ -297,7 +300,7 @@ async fn space_of(app: &Arc<App>, caller: &Caller) -> Result<Arc<Space>> {
 /// What is told of a request in the audit stream: what others write, and what they read of artifacts and packs.
 fn entry(caller: &Caller, route: &Route, parts: &Parts, request_id: &str) -> Option<Entry> {
     caller.token_id().filter(|_| route.writes() || route.watched)?;
-    let claimed = parts.headers.get("enjamb-actor").and_then(|value| value.to_str().ok());
+    let claimed = parts.headers.get(&ACTOR).and_then(|value| value.to_str().ok());
     Some(Entry {
         operation: route.operation.to_owned(),
         path: parts.uri.path().to_owned(),
@@ -374,8 +377,15 @@ fn slot(app: &App, caller: &Caller, route: &Route) -> Result<Option<Held>> {
     app.limiter.hold(token, slot).map(Some).ok_or_else(|| Problem::rate_limited(what))
 }
 
+/// Names that are looked for in every request, in the form in which finding them takes least.
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+static ACTOR: HeaderName = HeaderName::from_static("enjamb-actor");
+static ORIGIN: HeaderName = HeaderName::from_static("enjamb-origin");
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 fn call_headers(headers: &HeaderMap) -> Result<CallHeaders> {
-    let text = |name: &str| match headers.get(name) {
+    let text = |name: &HeaderName| match headers.get(name) {
         None => Ok(None),
         Some(value) => {
             let bad = |_| Problem::schema("", format!("the header {name} is not ASCII"));
@@ -383,15 +393,15 @@ fn call_headers(headers: &HeaderMap) -> Result<CallHeaders> {
         }
     };
     Ok(CallHeaders {
-        idempotency_key: text("idempotency-key")?,
-        if_match: text("if-match")?,
-        if_none_match: text("if-none-match")?,
-        range: text("range")?,
-        last_event_id: text("last-event-id")?,
-        content_type: text("content-type")?,
-        accept: text("accept")?,
-        actor: text("enjamb-actor")?.map(|text| input::decoded(&text, false)).transpose()?,
-        origin: text("enjamb-origin")?.map(|text| input::decoded(&text, false)).transpose()?,
+        idempotency_key: text(&IDEMPOTENCY_KEY)?,
+        if_match: text(&header::IF_MATCH)?,
+        if_none_match: text(&header::IF_NONE_MATCH)?,
+        range: text(&header::RANGE)?,
+        last_event_id: text(&LAST_EVENT_ID)?,
+        content_type: text(&header::CONTENT_TYPE)?,
+        accept: text(&header::ACCEPT)?,
+        actor: text(&ACTOR)?.map(|text| input::decoded(&text, false)).transpose()?,
+        origin: text(&ORIGIN)?.map(|text| input::decoded(&text, false)).transpose()?,
     })
 }
 
@@ -481,6 +491,7 @@ async fn answer(
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let own = response.headers_mut();
+    own.reserve(HEADERS_USUALLY);
     for (name, value) in headers {
         if let Ok(value) = HeaderValue::from_str(&value) {
             own.insert(HeaderName::from_static(name), value);

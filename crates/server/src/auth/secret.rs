@@ -37,7 +37,7 @@ impl Secret {
 
     /// Whether this is the secret with that digest. Takes as long whatever the answer.
     pub fn is(&self, digest: &str) -> bool {
-        self.digest().as_bytes().ct_eq(digest.as_bytes()).into()
+        blake3::hash(self.0.as_bytes()).to_hex().as_bytes().ct_eq(digest.as_bytes()).into()
     }
 }
 
