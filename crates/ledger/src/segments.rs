@@ -244,6 +244,29 @@ impl Segments {
         Ok(self.segment(segment)?.record(n, &mut Blocks::new(self))?)
     }
 
+    /// Bodies of sealed records in order, from `first` on and not past `last`: as many as have `bytes_max` together, at least
+    /// one. They are read as they lie, so that a block, which may be large, is unpacked once for all of them.
+    pub fn records(
+        &self,
+        segment: &Digest,
+        first: u64,
+        last: u64,
+        bytes_max: u64,
+    ) -> Result<Vec<Result<Vec<u8>, LedgerError>>, LedgerError> {
+        let segment = self.segment(segment)?;
+        let mut bytes = 0;
+        let fits = |n: &u64| {
+            bytes += segment.entry(&Key::Record(*n)).map_or(0, |entry| entry.len);
+            *n == first || bytes <= bytes_max
+        };
+        let mut order: Vec<u64> = (first..=last).take_while(fits).collect();
+        order.sort_by_key(|n| segment.block_of(*n));
+        let mut blocks = Blocks::new(self);
+        let mut read: Vec<_> = order.into_iter().map(|n| (n, segment.record(n, &mut blocks))).collect();
+        read.sort_by_key(|(n, _)| *n);
+        Ok(read.into_iter().map(|(_, body)| Ok(body?)).collect())
+    }
+
     /// As `record`, at the end of what `out` holds.
     pub fn append_record(&self, segment: &Digest, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
         Ok(self.segment(segment)?.append_record(n, &mut Blocks::new(self), out)?)
@@ -301,4 +324,55 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), LedgerError> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::{Compression, SegmentOptions, SegmentWriter};
+
+    /// Bytes that are others for each number.
+    fn body(n: u64) -> Vec<u8> {
+        (0..2_500_u64).flat_map(|at| (at.wrapping_mul(n * 2 + 1) ^ n << 32).to_le_bytes()).collect()
+    }
+
+    /// A segment of forty records of 20,000 bytes: first the odd ones, then the even ones.
+    fn sealed(segments: &Segments) -> Digest {
+        let compression = Compression { level: 1, window_log: 0 };
+        let options = SegmentOptions { block_bytes: 64 << 10, compression, record_chunk_bytes_min: u32::MAX };
+        let mut new = segments.create().unwrap();
+        let mut writer = SegmentWriter::new(new.writer(), options, |_: &Digest| None).unwrap();
+        for n in (1..=40).step_by(2).chain((2..=40).step_by(2)) {
+            writer.add_record(n, &body(n)).unwrap();
+        }
+        let (_, summary, _) = writer.finish().unwrap();
+        segments.publish(new, &summary.digest).unwrap();
+        summary.digest
+    }
+
+    #[test]
+    fn records_that_are_read_together_have_each_block_unpacked_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::open(dir.path()).unwrap();
+        let segment = sealed(&segments);
+        let read = |first, last, bytes_max| -> Vec<Vec<u8>> {
+            segments.records(&segment, first, last, bytes_max).unwrap().into_iter().map(|body| body.unwrap()).collect()
+        };
+        assert!(read(1, 40, u64::MAX) == (1..=40).map(body).collect::<Vec<_>>());
+        let blocks = segments.segment(&segment).unwrap().footer().tables().blocks.len();
+        assert!(blocks > 10);
+        assert_eq!(lock(&segments.blocks).unpacked, blocks);
+        assert!(read(7, 40, 0) == [body(7)], "at least one");
+        assert!(read(7, 40, 50_000) == [body(7), body(8)], "no more than fit");
+        assert!(read(39, 39, u64::MAX) == [body(39)], "no more than are asked for");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_of_that_record_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::open(dir.path()).unwrap();
+        let segment = sealed(&segments);
+        let read = segments.records(&segment, 39, 42, u64::MAX).unwrap();
+        assert_eq!(read.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false, false]);
+    }
 }

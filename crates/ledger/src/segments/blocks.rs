@@ -6,8 +6,8 @@ use enjamb_core::Digest;
 
 use crate::segment::RawBlock;
 
-/// Raw bytes of blocks that are kept.
-const BLOCK_CACHE_BYTES_MAX: usize = 48 << 20;
+/// Raw bytes of blocks that are kept. In tests few, so that what is asked for again has to be unpacked again.
+const BLOCK_CACHE_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 48 << 20 };
 
 /// Blocks by last use, dropped from the least recent on when they grow past the bound.
 #[derive(Default)]
@@ -15,6 +15,9 @@ pub(super) struct BlockCache {
     blocks: HashMap<(Digest, u32), (RawBlock, u64)>,
     bytes: usize,
     clock: u64,
+    /// Blocks that were unpacked, ever.
+    #[cfg(test)]
+    pub(super) unpacked: usize,
 }
 
 impl BlockCache {
@@ -27,6 +30,8 @@ impl BlockCache {
 
     pub(super) fn put(&mut self, segment: &Digest, block: u32, bytes: RawBlock) {
         self.clock += 1;
+        #[cfg(test)]
+        (self.unpacked += 1);
         self.bytes += bytes.len();
         if let Some((old, _)) = self.blocks.insert((*segment, block), (bytes, self.clock)) {
             self.bytes -= old.len();

@@ -91,6 +91,11 @@ impl Reader {
     }
 }
 
+/// Bytes of sealed records that are read together, at first and at most. They lie by stream and not by number, in blocks that
+/// are large: read one by one, records of many streams would have every block unpacked as often as it has records.
+const AHEAD_BYTES_MIN: u64 = 256 << 10;
+const AHEAD_BYTES_MAX: u64 = 16 << 20;
+
 /// The log with what has moved out of it: every record, wherever it is.
 #[derive(Clone, Copy)]
 pub(crate) struct Records<'c> {
@@ -111,9 +116,30 @@ impl Records<'_> {
         Record::decode(n, &body.ok_or_else(|| LedgerError::corrupt(format!("record {n}"), "it is missing"))?)
     }
 
+    /// The record `from` and those after it, not past `to`, that are sealed together with it and have `bytes_max` together.
+    /// What is wrong with one is told of that one alone.
+    pub(crate) fn some(&self, from: u64, to: u64, bytes_max: u64) -> Vec<(u64, Result<Record>)> {
+        match self.sealed(from, to, bytes_max) {
+            Ok(bodies) if bodies.is_empty() => vec![(from, self.record(from))],
+            Ok(bodies) => {
+                (from..).zip(bodies).map(|(n, body)| (n, body.and_then(|body| Record::unseal(n, &body)))).collect()
+            }
+            Err(error) => vec![(from, Err(error))],
+        }
+    }
+
+    fn sealed(&self, from: u64, to: u64, bytes_max: u64) -> Result<Vec<Result<Vec<u8>>>> {
+        match self.log.sealed_range(from)? {
+            Some(range) => self.segments.records(&range.segment, from, to.min(range.last_n), bytes_max),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Records `from..=to`, decoded, in order. A missing one is an error.
     pub(crate) fn each(&self, from: u64, to: u64, visit: &mut dyn FnMut(u64, &Record) -> Result<bool>) -> Result<()> {
         let (mut next, mut go_on) = (from, true);
+        // Whoever wants little is not to wait for much.
+        let mut bytes_max = AHEAD_BYTES_MIN;
         while go_on && next <= to {
             let before = next;
             self.log.bodies(next, to, &mut |n, body| {
@@ -125,8 +151,14 @@ impl Records<'_> {
                 Ok(false)
             })?;
             if next == before {
-                go_on = visit(next, &self.record(next)?)?;
-                next += 1;
+                for (n, record) in self.some(next, to, bytes_max) {
+                    next = n + 1;
+                    go_on = visit(n, &record?)?;
+                    if !go_on {
+                        break;
+                    }
+                }
+                bytes_max = (bytes_max * 8).min(AHEAD_BYTES_MAX);
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use enjamb_core::frame::RawFrame;
 use rusqlite::Connection;
 
 use super::log::{self, Log};
-use super::{Records, SqliteLedger, catch_up};
+use super::{AHEAD_BYTES_MAX, Records, SqliteLedger, catch_up};
 use crate::error::LedgerError;
 use crate::index::{Changes, Index, Rows, SCHEMA, Stored, View, fold, unreadable};
 use crate::plan::{Facts, admit};
@@ -17,7 +17,7 @@ use crate::segments::Segments;
 use crate::{Progress, Result};
 
 /// Records folded between two writes of the rebuilt index.
-const RECORDS_PER_WRITE: u64 = 2_000;
+const RECORDS_PER_WRITE: u64 = 10_000;
 /// Findings of one check: a store that is damaged all over need not say so a million times.
 const FINDINGS_MAX: usize = 1_000;
 /// Threads that read segments. Each holds a block, and memory is to stay small.
@@ -219,10 +219,14 @@ fn check_records(
         let to = last.min(first + RECORDS_PER_WRITE - 1);
         let rows = Rows(rebuilt);
         let mut view = View::new(&rows);
-        for n in first..=to {
-            match records.record(n) {
-                Ok(record) => check_record(checked, &mut view, n, &record)?,
-                Err(error) => checked.find_error(format!("record {n}"), &error),
+        let mut next = first;
+        while next <= to {
+            for (n, record) in records.some(next, to, AHEAD_BYTES_MAX) {
+                next = n + 1;
+                match record {
+                    Ok(record) => check_record(checked, &mut view, n, &record)?,
+                    Err(error) => checked.find_error(format!("record {n}"), &error),
+                }
             }
         }
         write_scratch(rebuilt, view.into_changes(), to)?;
