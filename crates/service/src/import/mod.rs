@@ -68,8 +68,7 @@ pub struct Started {
 pub struct ImportBounds {
     /// Bytes that are read and understood at once. A line that is longer is kept without being understood.
     pub window_bytes: usize,
-    /// Frames after which what was read is stored. While they are appended nothing is written beside, and the last ones
-    /// have nothing to be appended beside of.
+    /// Frames after which what was read is stored. While they are appended nothing is compressed, so they should not be many.
     pub group_frames: usize,
 }
 

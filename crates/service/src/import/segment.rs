@@ -27,10 +27,8 @@ const WAITING_MAX: usize = 2;
 /// Chunks that are remembered: a gigabyte and a half. What is forgotten and comes again is stored again.
 const CHUNKS_MAX: usize = 200_000;
 
-type Writer<'w, K> = SegmentWriter<&'w mut BufWriter<File>, K>;
-
-trait Known: FnMut(&Digest) -> Option<ChunkAt> {}
-impl<K: FnMut(&Digest) -> Option<ChunkAt>> Known for K {}
+type Known<'w> = &'w dyn Fn(&Digest) -> Option<ChunkAt>;
+type Writer<'w> = SegmentWriter<&'w mut BufWriter<File>, Known<'w>>;
 
 /// Chunks of the segments that this import has stored: what comes again is not stored again, though another group has it.
 #[derive(Default)]
@@ -86,7 +84,8 @@ fn write(
     receiver: &Receiver<Bytes>,
     size: &AtomicU64,
 ) -> Result<Option<Written>> {
-    let mut writer = SegmentWriter::new(sink, OPTIONS, |digest: &Digest| known.find(digest)).map_err(failed)?;
+    let find: Known<'_> = &|digest| known.find(digest);
+    let mut writer = SegmentWriter::new(sink, OPTIONS, find).map_err(failed)?;
     let mut artifacts: Vec<(ArtifactId, u64)> = Vec::new();
     let mut listed = HashSet::new();
     while let Ok(bytes) = receiver.recv() {
@@ -108,11 +107,7 @@ fn write(
     Ok(Some(Written { chunks: footer.own_chunks(record.segment).collect(), record }))
 }
 
-fn write_within<K: Known>(
-    writer: &mut Writer<'_, K>,
-    window: &[u8],
-    ranges: Vec<Range<usize>>,
-) -> Result<Vec<(ArtifactId, u64)>> {
+fn write_within(writer: &mut Writer<'_>, window: &[u8], ranges: Vec<Range<usize>>) -> Result<Vec<(ArtifactId, u64)>> {
     let mut written = Vec::with_capacity(ranges.len());
     for range in ranges {
         let mut artifact = writer.artifact();
@@ -123,11 +118,7 @@ fn write_within<K: Known>(
 }
 
 /// Writes an artifact of which the first part has come. If it does not come to its end, its chunks are nobody's.
-fn write_parts<K: Known>(
-    writer: &mut Writer<'_, K>,
-    first: &[u8],
-    rest: &Receiver<Bytes>,
-) -> Result<Vec<(ArtifactId, u64)>> {
+fn write_parts(writer: &mut Writer<'_>, first: &[u8], rest: &Receiver<Bytes>) -> Result<Vec<(ArtifactId, u64)>> {
     let mut artifact = writer.artifact();
     artifact.write(first).map_err(failed)?;
     loop {
