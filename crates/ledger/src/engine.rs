@@ -237,6 +237,15 @@ impl Engine {
     pub fn rebuild_index(&self) -> Result<()> {
         either!(self, rebuild_index())
     }
+
+    /// For a process that is about to end: leaves as it is what the next one would make again.
+    pub fn leave(&self) {
+        match self {
+            Self::Directory(ledger) => ledger.leave(),
+            // Connections that are not closed are told of in the server's log.
+            Self::Database(_) => {}
+        }
+    }
 }
 
 impl Ledger for Engine {

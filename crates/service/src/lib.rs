@@ -181,6 +181,11 @@ impl Store {
         self.ledger.dir()
     }
 
+    /// For a process that is about to end: leaves as it is what the next one would make again.
+    pub fn leave(&self) {
+        self.ledger.leave();
+    }
+
     /// The engine underneath, for what measures or tests it.
     pub fn ledger(&self) -> &Engine {
         &self.ledger

@@ -57,6 +57,7 @@ impl Materialize {
                 write(&store, &request, &mut out)?
             }
         };
+        store.leave();
         report(context, &Account::from(&done))
     }
 }

@@ -105,6 +105,22 @@ fn materialize_begins_at_the_compaction_or_at_the_root() {
 }
 
 #[test]
+fn who_only_read_leaves_the_files_beside_the_database_and_who_wrote_does_not() {
+    let enjamb = Enjamb::new();
+    let [.., tip] = chain(&enjamb);
+    let log = enjamb.store().join("log.db-wal");
+    assert!(!log.exists(), "what was written was taken in");
+    let read = || enjamb.run(&["materialize", &tip]).done().out();
+    let before = read();
+    assert_eq!(std::fs::metadata(&log).unwrap().len(), 0);
+    assert_eq!(read(), before);
+    enjamb.run(&["note", &tip, "--summary", "capped"]).done();
+    assert!(!log.exists(), "what was written was taken in again");
+    assert_eq!(read(), before);
+    enjamb.run(&["verify"]).done();
+}
+
+#[test]
 fn history_is_read_by_revision_words() {
     let enjamb = Enjamb::new();
     let [first, second, third, fourth] = chain(&enjamb);

@@ -314,6 +314,16 @@ impl SqliteLedger {
         }));
     }
 
+    /// For a process that is about to end: if it wrote nothing and nothing is left to take in, the files that SQLite keeps
+    /// beside an open database stay where they are, as after a crash, for who opens the store next. Removing them and making
+    /// them again takes as long as a question.
+    pub fn leave(&self) {
+        let is_empty = |name| std::fs::metadata(self.dir.join(name)).is_ok_and(|file| file.len() == 0);
+        if lock(&self.writer).is_none() && is_empty("log.db-wal") && is_empty("index.db-wal") {
+            std::mem::forget(std::mem::take(&mut *lock(&self.readers)));
+        }
+    }
+
     fn reader(&self) -> Result<Reader> {
         if let Some(reader) = lock(&self.readers).pop() {
             return Ok(reader);

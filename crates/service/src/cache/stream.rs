@@ -17,6 +17,9 @@ pub(crate) enum Broken {
     Output(io::Error),
 }
 
+/// Chunks that are handed out while the other thread begins.
+const CHUNKS_ALONE: usize = 6;
+
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
@@ -34,7 +37,8 @@ impl Cache {
             let is_right = read(&file, entry, at, &mut bytes).is_some();
             Chunk { bytes, is_right }
         };
-        let turns = Turns { count: entry.chunks.len(), is_theirs: &|at| at % 2 == 1, work: &work };
+        let is_theirs = |at| at > CHUNKS_ALONE && at % 2 == 1;
+        let turns = Turns { count: entry.chunks.len(), is_theirs: &is_theirs, work: &work };
         turns.run(&mut (), || (), &mut |_, chunk: &mut Chunk| match chunk.is_right {
             true => out(&chunk.bytes).map_err(Broken::Output),
             false => Err(Broken::Kept),
