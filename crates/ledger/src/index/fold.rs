@@ -2,15 +2,16 @@
 //! cannot differ.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use enjamb_core::frame::RawFrame;
 use enjamb_core::order::{self, Mark, MarkKey, Scope};
-use enjamb_core::{ArtifactId, Digest, StreamKind};
+use enjamb_core::{ArtifactId, Digest, StreamId, StreamKind};
+use foldhash::fast::RandomState;
 
 use super::commits;
 use super::db::{self, damaged};
-use super::queries::Lookup;
+use super::queries::{Lookup, stream_of, totals_of};
 use super::rows::{self, ArtifactRow, KeyRow, Place, StreamRow, Totals};
 use super::words;
 use crate::record::{FrameRecord, Record, SegmentRecord};
@@ -22,11 +23,22 @@ pub type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 pub struct View<'c> {
     below: &'c dyn Lookup,
     changes: Changes,
+    // Rows that every frame changes: of thousands they are encoded once.
+    streams: HashMap<StreamId, Standing, RandomState>,
+    totals: Option<Totals>,
+}
+
+/// A stream as the changes leave it.
+#[derive(Clone, Copy)]
+struct Standing {
+    row: StreamRow,
+    /// When it was written to last, below; `None` for a new stream.
+    last_ms_below: Option<u64>,
 }
 
 impl<'c> View<'c> {
     pub fn new(below: &'c dyn Lookup) -> Self {
-        Self { below, changes: BTreeMap::new() }
+        Self { below, changes: BTreeMap::new(), streams: HashMap::default(), totals: None }
     }
 
     pub(super) fn put(&mut self, key: Vec<u8>, payload: Vec<u8>) {
@@ -45,14 +57,43 @@ impl<'c> View<'c> {
         Ok(())
     }
 
+    fn standing(&self, stream: &StreamId) -> db::Result<Option<Standing>> {
+        match self.streams.get(stream) {
+            Some(standing) => Ok(Some(*standing)),
+            None => Ok(self.stream(stream)?.map(|row| Standing { row, last_ms_below: Some(row.last_ms) })),
+        }
+    }
+
+    fn stands(&mut self, stream: &StreamId, standing: Standing) {
+        match self.streams.get_mut(stream) {
+            Some(before) => *before = standing,
+            None => drop(self.streams.insert(stream.clone(), standing)),
+        }
+    }
+
     /// Takes over changes that were made on top of these.
     pub fn absorb(&mut self, changes: Changes) {
+        self.settle();
         self.changes.extend(changes);
     }
 
     /// What has to be written.
-    pub fn into_changes(self) -> Changes {
+    pub fn into_changes(mut self) -> Changes {
+        self.settle();
         self.changes
+    }
+
+    fn settle(&mut self) {
+        for (stream, Standing { row, last_ms_below }) in std::mem::take(&mut self.streams) {
+            if let Some(last_ms) = last_ms_below {
+                self.delete(rows::activity_key(last_ms, row.number));
+            }
+            self.put(rows::activity_key(row.last_ms, row.number), Vec::new());
+            self.put(rows::stream_key(&stream), row.encode());
+        }
+        if let Some(totals) = self.totals.take() {
+            self.put(rows::totals_key(), totals.encode());
+        }
     }
 }
 
@@ -61,6 +102,20 @@ impl Lookup for View<'_> {
         match self.changes.get(key) {
             Some(change) => Ok(change.clone()),
             None => self.below.get(key),
+        }
+    }
+
+    fn totals(&self) -> db::Result<Totals> {
+        match self.totals {
+            Some(totals) => Ok(totals),
+            None => totals_of(self),
+        }
+    }
+
+    fn stream(&self, stream: &StreamId) -> db::Result<Option<StreamRow>> {
+        match self.streams.get(stream) {
+            Some(standing) => Ok(Some(standing.row)),
+            None => stream_of(self, stream),
         }
     }
 }
@@ -118,26 +173,24 @@ pub fn fold(view: &mut View<'_>, n: u64, record: &Record) -> db::Result<()> {
 fn fold_frame(view: &mut View<'_>, reading: &Reading<'_>, told: &Told) -> db::Result<()> {
     let Reading { n, frame, .. } = *reading;
     let mut totals = view.totals()?;
-    let mut row = match view.stream(&frame.stream)? {
-        Some(row) => {
-            view.delete(rows::activity_key(row.last_ms, row.number));
-            row
-        }
-        None => new_stream(view, &mut totals, frame, told.at_ms),
+    let mut standing = match view.standing(&frame.stream)? {
+        Some(standing) => standing,
+        None => Standing { row: new_stream(view, &mut totals, frame, told.at_ms), last_ms_below: None },
     };
+    let row = &mut standing.row;
     row.next_seq = frame.seq + 1;
     row.chain = frame.chain.unwrap_or_else(|| frame.chain_after(&row.chain));
     row.last_ms = told.at_ms;
     row.bytes += frame.json.len() as u64;
     if told.marks.iter().any(|mark| matches!(mark.key, MarkKey::Message(_))) {
-        fold_message(view, &mut row, reading.raw()?)?;
+        fold_message(view, row, reading.raw()?)?;
     }
     totals.frames += 1;
     totals.frame_bytes += frame.json.len() as u64;
-    view.put(rows::activity_key(row.last_ms, row.number), Vec::new());
+    view.totals = Some(totals);
+    let row = *row;
+    view.stands(&frame.stream, standing);
     view.put(rows::frame_key(row.number, frame.seq), rows::encode_number(n));
-    view.put(rows::stream_key(&frame.stream), row.encode());
-    view.put(rows::totals_key(), totals.encode());
     if let Some(used) = &frame.key {
         let used_row = KeyRow { request: used.request, first_seq: frame.seq, frames: used.frames };
         view.put(rows::idempotency_key(row.number, &used.key), used_row.encode());
@@ -207,7 +260,7 @@ fn fold_artifact(view: &mut View<'_>, id: &ArtifactId, row: ArtifactRow) -> db::
     let mut totals = view.totals()?;
     totals.artifacts += 1;
     totals.artifact_bytes += row.len;
-    view.put(rows::totals_key(), totals.encode());
+    view.totals = Some(totals);
     view.put(key, row.encode());
     Ok(())
 }
@@ -219,7 +272,7 @@ fn drop_artifact(view: &mut View<'_>, id: &ArtifactId) -> db::Result<()> {
     let left = totals.artifacts.checked_sub(1).zip(totals.artifact_bytes.checked_sub(row.len));
     let Some((artifacts, artifact_bytes)) = left else { return damaged("the totals count less than there is") };
     (totals.artifacts, totals.artifact_bytes) = (artifacts, artifact_bytes);
-    view.put(rows::totals_key(), totals.encode());
+    view.totals = Some(totals);
     view.delete(key);
     Ok(())
 }

@@ -26,15 +26,11 @@ pub trait Lookup {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     fn totals(&self) -> Result<Totals> {
-        match self.get(&rows::totals_key())? {
-            None => Ok(Totals::default()),
-            Some(payload) => decoded(Totals::decode(&payload), "totals"),
-        }
+        totals_of(self)
     }
 
     fn stream(&self, stream: &StreamId) -> Result<Option<StreamRow>> {
-        let payload = self.get(&rows::stream_key(stream))?;
-        payload.map(|payload| decoded(StreamRow::decode(&payload), "stream")).transpose()
+        stream_of(self, stream)
     }
 
     fn artifact(&self, id: &ArtifactId) -> Result<Option<ArtifactRow>> {
@@ -64,6 +60,18 @@ pub trait Lookup {
             Scope::Stream(stream) => Ok(self.stream(stream)?.map(|row| Some(row.number))),
         }
     }
+}
+
+pub(super) fn totals_of(rows: &(impl Lookup + ?Sized)) -> Result<Totals> {
+    match rows.get(&rows::totals_key())? {
+        None => Ok(Totals::default()),
+        Some(payload) => decoded(Totals::decode(&payload), "totals"),
+    }
+}
+
+pub(super) fn stream_of(rows: &(impl Lookup + ?Sized), stream: &StreamId) -> Result<Option<StreamRow>> {
+    let payload = rows.get(&rows::stream_key(stream))?;
+    payload.map(|payload| decoded(StreamRow::decode(&payload), "stream")).transpose()
 }
 
 impl Lookup for Index<'_> {

@@ -30,7 +30,7 @@ pub struct Totals {
 }
 
 /// A stream as the index knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamRow {
     /// Streams are numbered in the order of their first frames.
     pub number: u32,
