@@ -19,6 +19,9 @@ pub(crate) enum Broken {
 
 /// Chunks that are handed out while the other thread begins.
 const CHUNKS_ALONE: usize = 6;
+/// Chunks that one thread does before it is the other's turn: each turn may be waited for, and waking costs as much as a
+/// chunk.
+const CHUNKS_PER_TURN: usize = 3;
 
 #[derive(Default)]
 struct Chunk {
@@ -37,7 +40,7 @@ impl Cache {
             let is_right = read(&file, entry, at, &mut bytes).is_some();
             Chunk { bytes, is_right }
         };
-        let is_theirs = |at| at > CHUNKS_ALONE && at % 2 == 1;
+        let is_theirs = |at| at >= CHUNKS_ALONE && at / CHUNKS_PER_TURN % 2 == 1;
         let turns = Turns { count: entry.chunks.len(), is_theirs: &is_theirs, work: &work };
         turns.run(&mut (), || (), &mut |_, chunk: &mut Chunk| match chunk.is_right {
             true => out(&chunk.bytes).map_err(Broken::Output),
