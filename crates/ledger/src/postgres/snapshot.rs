@@ -28,8 +28,6 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 /// Rows of a range that are asked for at first; most who look at one want few.
 const ROWS_FIRST: i64 = 32;
 const ROWS_MAX: i64 = 2_048;
-/// Sealed records that are read at once.
-const PAGE_RECORDS: usize = 1_000;
 /// Commits of a chain that are fetched at first: most walks end at a compaction before that.
 const CHAIN_ROWS_FIRST: i64 = 256;
 const CHAIN_ROWS_MAX: i64 = 16_384;
@@ -192,16 +190,8 @@ pub(super) fn sealed_range(row: &Row) -> Result<SealedRange> {
 
 /// Records of a range that is in a segment, up to some bytes.
 pub(super) fn sealed_page(segments: &Segments, range: &SealedRange, from: u64, to: u64) -> Result<Vec<(u64, Record)>> {
-    let (mut page, mut bytes) = (Vec::new(), 0);
-    for n in from..=to.min(range.last_n) {
-        let body = segments.record(&range.segment, n)?;
-        bytes += body.len() as u64;
-        page.push((n, Record::unseal(n, &body)?));
-        if bytes > PAGE_BYTES || page.len() >= PAGE_RECORDS {
-            break;
-        }
-    }
-    Ok(page)
+    let bodies = segments.records(&range.segment, from, to.min(range.last_n), PAGE_BYTES)?;
+    (from..).zip(bodies).map(|(n, body)| Ok((n, Record::unseal(n, &body?)?))).collect()
 }
 
 pub(super) fn missing(n: u64) -> LedgerError {
