@@ -23,7 +23,8 @@ pub type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 pub struct View<'c> {
     below: &'c dyn Lookup,
     changes: Changes,
-    // Rows that every frame changes: of thousands they are encoded once.
+    // Rows that every frame changes: of thousands they are encoded once. Until then they are asked for by `stream` and
+    // `totals`, never by their keys.
     streams: HashMap<StreamId, Standing, RandomState>,
     totals: Option<Totals>,
 }
