@@ -27,16 +27,37 @@ pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerE
     }
 }
 
+/// Opens the index if that changes nothing: it is there, and as this version makes it. Whoever asks need not know yet whether
+/// the files beside it are ours.
+pub(crate) fn open_as_it_is(path: &Path) -> Option<Connection> {
+    let lock = File::options().write(true).open(lock_path(path)).ok()?;
+    lock.lock().ok()?;
+    let connection = Connection::open_with_flags(path, OPENING).ok()?;
+    connection.busy_timeout(BUSY_WAIT).ok()?;
+    let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).ok()?;
+    if journal != "wal" || format_of(&connection).ok()? != INDEX_FORMAT {
+        return None;
+    }
+    configure(&connection).ok()?;
+    Some(connection)
+}
+
 /// Held while the index is opened, made or removed. It is several files, and SQLite cannot see to it that those it opens
 /// are of one make when others replace them at the same time.
 fn alone(path: &Path) -> Result<File, LedgerError> {
-    let lock = path.with_extension("lock");
+    let lock = lock_path(path);
     let locked = private::create_if_missing(&lock).and_then(|file| file.lock().map(|()| file));
     locked.map_err(|error| LedgerError::io(lock, error))
 }
 
+fn lock_path(path: &Path) -> PathBuf {
+    path.with_extension("lock")
+}
+
+const OPENING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OPENING | OpenFlags::SQLITE_OPEN_CREATE;
     let is_new = !path.exists();
     let connection = match vfs {
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
@@ -48,19 +69,25 @@ fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, IndexError> {
     }
     connection.busy_timeout(BUSY_WAIT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "cell_size_check", true)?;
-    connection.pragma_update(None, "cache_size", -16_000)?;
-    connection.set_prepared_statement_cache_capacity(32);
-    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version != INDEX_FORMAT {
+    configure(&connection)?;
+    if format_of(&connection)? != INDEX_FORMAT {
         connection.execute_batch("DROP TABLE IF EXISTS kv")?;
-    }
-    if version != INDEX_FORMAT {
         connection.execute_batch(SCHEMA)?;
         connection.pragma_update(None, "user_version", INDEX_FORMAT)?;
     }
     Ok(connection)
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "cache_size", -16_000)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(())
+}
+
+fn format_of(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// A copy of the index that takes no room on disk.
@@ -139,4 +166,27 @@ pub(crate) fn log_is_short(last: u64, known: u64) -> LedgerError {
             "it ends at record {last}, but {known} were written: restore it from a backup, or delete index.db to accept the loss"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_opened_as_it_is_or_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.db");
+        assert!(open_as_it_is(&path).is_none(), "there is none");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "none was made");
+        drop(open(&path, None).unwrap());
+        assert!(open_as_it_is(&path).is_some());
+        for change in ["PRAGMA user_version = 4000", "PRAGMA journal_mode = DELETE"] {
+            let changed = open(&path, None).unwrap();
+            changed.execute_batch(change).unwrap();
+            drop(changed);
+            let before = std::fs::read(&path).unwrap();
+            assert!(open_as_it_is(&path).is_none(), "{change}");
+            assert_eq!(std::fs::read(&path).unwrap(), before, "{change}");
+        }
+    }
 }

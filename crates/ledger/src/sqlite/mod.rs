@@ -35,8 +35,8 @@ use crate::private;
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
-    clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Present, Result, Sink, Span, StoredCommit, StoredFrame,
+    StreamSummary, Walk, clip,
 };
 pub use backup::Backup;
 use checkpoint::Checkpoints;
@@ -189,8 +189,8 @@ impl SqliteLedger {
         if !path.is_file() {
             return Err(missing(dir));
         }
-        let log = log::open(&path, options.vfs.as_deref())?;
         let index = if options.vfs.is_none() { Beside::start(dir) } else { Beside::default() };
+        let log = log::open(&path, options.vfs.as_deref())?;
         Self::with_log(dir, options, log::settle(log)?, index)
     }
 
