@@ -71,10 +71,45 @@ impl<'a> Object<'a> {
 /// A string's text. Half a surrogate pair has none, and is shown by the character for that.
 pub(crate) fn text(raw: &str) -> Option<String> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    if !inner.contains('\\') {
-        return Some(inner.to_owned());
+    Some(unescaped(inner).unwrap_or_else(|| unescaped_lossily(inner)))
+}
+
+/// The text, copied once from escape to escape; `None` where an escape is none that stands for a character by itself.
+fn unescaped(inner: &str) -> Option<String> {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        let (plain, escape) = rest.split_at(at);
+        out.push_str(plain);
+        let (found, len) = match escape.as_bytes().get(1)? {
+            b'n' => ('\n', 2),
+            found @ (b'"' | b'\\' | b'/') => (char::from(*found), 2),
+            b't' => ('\t', 2),
+            b'r' => ('\r', 2),
+            b'b' => ('\u{8}', 2),
+            b'f' => ('\u{c}', 2),
+            b'u' => numbered(escape)?,
+            _ => return None,
+        };
+        out.push(found);
+        rest = &escape[len..];
     }
-    serde_json::from_str(raw).ok().or_else(|| Some(unescaped_lossily(inner)))
+    out.push_str(rest);
+    Some(out)
+}
+
+/// The character that one or two escapes by number stand for, and the bytes that they take.
+fn numbered(escape: &str) -> Option<(char, usize)> {
+    let unit = |at: usize| {
+        let digits = escape.get(at..at + 6)?.strip_prefix("\\u")?;
+        digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u16::from_str_radix(digits, 16).ok())?
+    };
+    let first = unit(0)?;
+    if let Some(found) = char::from_u32(u32::from(first)) {
+        return Some((found, 6));
+    }
+    let found = char::decode_utf16([first, unit(6)?]).next()?.ok()?;
+    Some((found, 12))
 }
 
 fn unescaped_lossily(inner: &str) -> String {
@@ -200,6 +235,8 @@ pub(crate) fn write_array(items: &[Json]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -208,6 +245,32 @@ mod tests {
         assert_eq!(text(r#""\ud83d\ude00\n\"\\\/\u0041""#).as_deref(), Some("😀\n\"\\/A"));
         assert_eq!(text(r#""\ud83d \ud83d\ude00""#).as_deref(), Some("\u{fffd} 😀"));
         assert_eq!(text("7"), None);
+        assert_eq!(text("\"").as_deref(), None);
+        assert_eq!(text(r#""\ud83dx\ude00 \ude00\ud83d""#).as_deref(), Some("\u{fffd}x\u{fffd} \u{fffd}\u{fffd}"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_what_a_parser_makes_of_it(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    any::<String>().prop_map(|text| {
+                        let quoted = serde_json::to_string(&text).unwrap();
+                        quoted[1..quoted.len() - 1].to_owned()
+                    }),
+                    any::<u16>().prop_map(|unit| format!("\\u{unit:04X}")),
+                    any::<char>().prop_map(|found| {
+                        found.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+                    }),
+                    r#"\\["\\/bfnrt]"#,
+                ],
+                0..8,
+            ),
+        ) {
+            let inner = parts.concat();
+            let expected = serde_json::from_str(&format!("\"{inner}\"")).unwrap_or_else(|_| unescaped_lossily(&inner));
+            prop_assert_eq!(text(&format!("\"{inner}\"")), Some(expected));
+        }
     }
 
     #[test]
