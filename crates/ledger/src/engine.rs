@@ -19,7 +19,7 @@ use crate::record::FrameRecord;
 use crate::segments::{SegmentFile, Segments};
 use crate::{
     ArtifactPlace, ArtifactSummary, Backup, Checked, Ledger, Link, Part, PartSink, PostgresLedger, PostgresOptions,
-    Progress, Result, Sealed, Sink, Span, SqliteLedger, SqliteOptions, StoredCommit, StoredFrame, StreamOrder,
+    Present, Progress, Result, Sealed, Sink, Span, SqliteLedger, SqliteOptions, StoredCommit, StoredFrame, StreamOrder,
     StreamSummary, Totals, Walk, private,
 };
 
@@ -283,6 +283,10 @@ impl Ledger for Engine {
 
     fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()> {
         either!(self, read(id, range, sink))
+    }
+
+    fn present(&self, commits: &[CommitId], artifacts: &[ArtifactId]) -> Result<Present> {
+        either!(self, present(commits, artifacts))
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {

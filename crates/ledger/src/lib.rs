@@ -91,6 +91,13 @@ pub struct ArtifactSummary {
     pub len: u64,
 }
 
+/// Which of what was asked for are in the store, in the order of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    pub commits: Vec<bool>,
+    pub artifacts: Vec<bool>,
+}
+
 /// A commit's place in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -163,6 +170,8 @@ pub trait Ledger: Send + Sync {
     fn artifacts(&self, low: &[u8], high: &[u8], limit: usize) -> Result<Vec<ArtifactSummary>>;
     /// Streams an artifact, or a range of it, into `sink`. No byte is handed out before it was checked.
     fn read(&self, id: &ArtifactId, range: Option<Range<u64>>, sink: &mut Sink<'_>) -> Result<()>;
+    /// Which of these are in the store, all found with one look.
+    fn present(&self, commits: &[CommitId], artifacts: &[ArtifactId]) -> Result<Present>;
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>>;
     /// The marks of a scope that are of the same kind as `like`: (what each is about, value), in order.
     fn marks(&self, scope: &Scope, like: &MarkKey) -> Result<Vec<(String, String)>>;

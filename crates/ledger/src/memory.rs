@@ -16,7 +16,8 @@ use crate::index::{KeyRow, StreamOrder, Totals, words_of};
 use crate::plan::{Facts, Head, Recent, plan};
 use crate::record::{FrameRecord, Record};
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, StoredCommit, StoredFrame, StreamSummary, Walk, clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Present, Result, Sink, StoredCommit, StoredFrame, StreamSummary,
+    Walk, clip,
 };
 
 /// A ledger that forgets everything when it is dropped.
@@ -277,6 +278,13 @@ impl Ledger for MemoryLedger {
         let bytes = artifacts.get(id).ok_or(LedgerError::NoArtifact(*id))?;
         let range = clip(id, bytes.len() as u64, range)?;
         sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
+    }
+
+    fn present(&self, commits: &[CommitId], artifacts: &[ArtifactId]) -> Result<Present> {
+        let commit = |id: &CommitId| Ok(Ledger::mark(self, &Scope::Store, &MarkKey::Commit(*id))?.is_some());
+        let artifact = |id: &ArtifactId| Ok(self.artifact(id)?.is_some());
+        let commits = commits.iter().map(commit).collect::<Result<_>>()?;
+        Ok(Present { commits, artifacts: artifacts.iter().map(artifact).collect::<Result<_>>()? })
     }
 
     fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {

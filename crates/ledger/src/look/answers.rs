@@ -34,6 +34,15 @@ macro_rules! answers {
             })
         }
 
+        fn present(&self, commits: &[CommitId], artifacts: &[ArtifactId]) -> Result<Present> {
+            self.$any(|look| {
+                let commit = |id: &CommitId| Ok(look.index.mark(&Scope::Store, &MarkKey::Commit(*id))?.is_some());
+                let artifact = |id: &ArtifactId| Ok(look.index.artifact(id)?.is_some());
+                let commits = commits.iter().map(commit).collect::<look::Looked<_>>()?;
+                Ok(Present { commits, artifacts: artifacts.iter().map(artifact).collect::<look::Looked<_>>()? })
+            })
+        }
+
         fn mark(&self, scope: &Scope, key: &MarkKey) -> Result<Option<String>> {
             self.$few(|look| Ok(look.index.mark(scope, key)?))
         }

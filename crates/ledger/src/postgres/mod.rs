@@ -40,8 +40,8 @@ use crate::objects::ObjectsAddress;
 use crate::record::{FrameRecord, Record};
 use crate::segments::Segments;
 use crate::{
-    ArtifactSummary, Ledger, Link, Part, PartSink, Result, Sink, Span, StoredCommit, StoredFrame, StreamSummary, Walk,
-    clip,
+    ArtifactSummary, Ledger, Link, Part, PartSink, Present, Result, Sink, Span, StoredCommit, StoredFrame,
+    StreamSummary, Walk, clip,
 };
 use address::Address;
 pub use address::{is_database, namespace_address, shown_address};

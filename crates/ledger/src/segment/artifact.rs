@@ -6,9 +6,8 @@ use enjamb_core::{ArtifactId, Digest, Hasher, limits};
 
 use super::chunk;
 use super::error::SegmentWriteError;
-use super::footer::{Artifact, ChunkAt, Run};
-use super::layout::Key;
-use super::write::SegmentWriter;
+use super::footer::{ChunkAt, Run};
+use super::write::{SegmentWriter, push_row};
 
 /// Several of the largest chunks, so that the rest of the buffer is not moved at every cut.
 const BUFFER_BYTES: usize = 4 * chunk::BYTES_MAX;
@@ -50,12 +49,7 @@ impl<'w, W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> ArtifactSink<'w, W, K> 
             self.store_while(1)?;
         }
         let id = ArtifactId::from_digest(self.hasher.finish());
-        if self.writer.keys.insert(Key::Artifact(id)) {
-            let tables = &mut self.writer.tables;
-            let first_run = tables.runs.len() as u32;
-            tables.artifacts.push(Artifact { id, first_run, runs: self.runs.len() as u32 });
-            tables.runs.append(&mut self.runs);
-        }
+        self.writer.name(id, self.runs);
         Ok((id, self.len))
     }
 
@@ -79,12 +73,5 @@ impl<'w, W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> ArtifactSink<'w, W, K> 
         }
         self.buffer.drain(..done);
         Ok(())
-    }
-}
-
-fn push_row(runs: &mut Vec<Run>, row: u32) {
-    match runs.last_mut() {
-        Some(last) if last.first_chunk + last.chunks == row => last.chunks += 1,
-        _ => runs.push(Run { first_chunk: row, chunks: 1 }),
     }
 }

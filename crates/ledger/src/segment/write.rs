@@ -7,13 +7,13 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use enjamb_core::{Digest, Hasher};
+use enjamb_core::{ArtifactId, Digest, Hasher, limits};
 
 use super::artifact::ArtifactSink;
 use super::block::BlockEncoder;
 use super::chunk;
 use super::error::SegmentWriteError;
-use super::footer::{Block, Chunk, ChunkAt, Extent, Footer, Record, Source, Tables};
+use super::footer::{Artifact, Block, Chunk, ChunkAt, Extent, Footer, Record, Run, Source, Tables};
 use super::layout::{BLOCK_BYTES_MAX, FOOTER_BYTES_MAX, Key, RECORD_BYTES_MAX, Trailer, header};
 use super::tables;
 
@@ -133,6 +133,30 @@ impl<W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> SegmentWriter<W, K> {
         let extents = (self.tables.extents.len() - first_extent) as u32;
         self.tables.records.push(Record { number, first_extent: first_extent as u32, extents });
         Ok(())
+    }
+
+    /// Adds an artifact that is at hand as a whole, under the id that its bytes were found to have. Otherwise as
+    /// [`artifact`](Self::artifact).
+    pub fn add_artifact(&mut self, id: ArtifactId, bytes: &[u8]) -> Result<(), SegmentWriteError> {
+        debug_assert_eq!(id, ArtifactId::of(bytes), "its bytes have another id");
+        if bytes.len() as u64 > limits::ARTIFACT_BYTES_MAX {
+            return Err(SegmentWriteError::ArtifactTooLarge { max: limits::ARTIFACT_BYTES_MAX });
+        }
+        let mut runs = Vec::new();
+        for piece in chunk::pieces(bytes) {
+            push_row(&mut runs, self.store_chunk(piece)?);
+        }
+        self.name(id, runs);
+        Ok(())
+    }
+
+    /// Lists the artifact that has these chunks, unless the segment has it already.
+    pub(super) fn name(&mut self, id: ArtifactId, mut runs: Vec<Run>) {
+        if self.keys.insert(Key::Artifact(id)) {
+            let first_run = self.tables.runs.len() as u32;
+            self.tables.artifacts.push(Artifact { id, first_run, runs: runs.len() as u32 });
+            self.tables.runs.append(&mut runs);
+        }
     }
 
     /// Begins an artifact, whose bytes go to the sink that is returned.
@@ -294,6 +318,14 @@ enum Found {
 /// accepts would make the whole segment unreadable.
 fn is_place(at: &ChunkAt, len: usize) -> bool {
     at.len as usize == len && u64::from(at.offset) + u64::from(at.len) <= u64::from(BLOCK_BYTES_MAX)
+}
+
+/// Adds a row to those of an artifact.
+pub(super) fn push_row(runs: &mut Vec<Run>, row: u32) {
+    match runs.last_mut() {
+        Some(last) if last.first_chunk + last.chunks == row => last.chunks += 1,
+        _ => runs.push(Run { first_chunk: row, chunks: 1 }),
+    }
 }
 
 /// Adds an extent to those of the object that began at row `first`, or lengthens the last of them.

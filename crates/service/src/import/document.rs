@@ -122,7 +122,7 @@ impl FileImport {
             let artifact = ArtifactId::of(&bytes[range.clone()]);
             self.part(commit, artifact, range.len() as u64);
             if group.wants(artifact)? {
-                fresh.push(range);
+                fresh.push((artifact, range));
             }
         }
         self.tip = Some(tip);
@@ -139,14 +139,15 @@ impl FileImport {
             self.problems += 1;
             let artifact = ArtifactId::of(&bytes);
             self.part(tip, artifact, bytes.len() as u64);
-            let fresh = if group.wants(artifact)? { vec![whole] } else { Vec::new() };
+            let fresh = if group.wants(artifact)? { vec![(artifact, whole)] } else { Vec::new() };
             return group.within(bytes, fresh);
         }
         self.origin.format = UNREAD;
         let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
         self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
-        let is_new = self.take(&Content::of(&bytes), None, CommitKind::Snapshot, "explicit", group)?;
-        group.within(bytes, if is_new { vec![whole] } else { Vec::new() })
+        let commit = self.take(&Content::of(&bytes), None, CommitKind::Snapshot, "explicit", whole);
+        let fresh = group.commit(vec![commit])?;
+        group.within(bytes, fresh)
     }
 
     /// Keeps a small file as it is, beside the session that it belongs to.

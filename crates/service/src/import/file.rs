@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
 
 use enjamb_core::chain::CommitKind;
@@ -17,7 +18,7 @@ use super::ahead::Ahead;
 use super::branches::Branches;
 use super::commit::{Delta, Origin};
 use super::cut::begins_turn;
-use super::group::Group;
+use super::group::{Commit, Group};
 use super::growth::Known;
 use super::judge::{Content, Judged, JudgedPiece, judge};
 use super::source::{KnownPart, SourceState, failed, seek};
@@ -151,21 +152,16 @@ impl FileImport {
             self.issues.push(ImportIssue { path: self.origin.path.clone().into(), line: self.lines + line, detail });
             self.problems += 1;
         }
-        let mut fresh = Vec::new();
-        for piece in judged.pieces {
-            let range = piece.range.clone();
-            if self.piece(piece, group)? {
-                fresh.push(range);
-            }
-        }
+        let commits = judged.pieces.into_iter().map(|piece| self.piece(piece)).collect();
         self.lines += judged.lines;
+        let fresh = group.commit(commits)?;
         group.within(judged.bytes, fresh)
     }
 
-    /// Makes a commit of a piece; whether its bytes are new.
-    fn piece(&mut self, piece: JudgedPiece, group: &mut Group<'_>) -> Result<bool> {
-        let JudgedPiece { kind, trigger, is_turn, told, records, content, .. } = piece;
-        let Some(told) = told else { return self.take(&content, None, kind, trigger, group) };
+    /// The commit that a piece becomes.
+    fn piece(&mut self, piece: JudgedPiece) -> Commit {
+        let JudgedPiece { range, kind, trigger, is_turn, told, records, content } = piece;
+        let Some(told) = told else { return self.take(&content, None, kind, trigger, range) };
         if let Some(parent) = self.branches.goes_back(&told) {
             self.tip = Some(parent);
         }
@@ -174,7 +170,7 @@ impl FileImport {
         }
         self.origin.learn(&told);
         let parent = self.tip;
-        let is_new = self.take(&content, Some(&told), kind, trigger, group)?;
+        let commit = self.take(&content, Some(&told), kind, trigger, range);
         for record in &records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
@@ -184,26 +180,24 @@ impl FileImport {
         if let Some(before) = self.taken_back(&told) {
             self.tip = before;
         }
-        Ok(is_new)
+        commit
     }
 
-    /// Makes a commit of bytes in memory; whether they are new.
+    /// Makes a commit of bytes that lie in a window.
     pub(super) fn take(
         &mut self,
         content: &Content,
         told: Option<&Told>,
         kind: CommitKind,
         trigger: &'static str,
-        group: &mut Group<'_>,
-    ) -> Result<bool> {
+        range: Range<usize>,
+    ) -> Commit {
         let &Content { artifact, bytes, ref secrets } = content;
         secrets.iter().for_each(|rule| self.secrets.add(rule));
         let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, told };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
-        let id = made.id;
-        let is_new = group.commit(made, artifact)?;
-        self.part(id, artifact, bytes);
-        Ok(is_new)
+        self.part(made.id, artifact, bytes);
+        Commit { made, artifact, range }
     }
 
     pub(super) fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
@@ -250,10 +244,9 @@ impl FileImport {
     ) -> Result<()> {
         let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, told: None };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
-        let id = made.id;
-        group.commit(made, artifact)?;
-        self.part(id, artifact, bytes);
-        Ok(())
+        self.part(made.id, artifact, bytes);
+        // Its bytes have passed through already.
+        group.commit(vec![Commit { made, artifact, range: 0..0 }]).map(drop)
     }
 
     fn fallback(&self) -> Timestamp {

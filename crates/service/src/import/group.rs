@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use enjamb_core::frame::{Body, Draft, SourceRead};
-use enjamb_core::order::{MarkKey, Scope};
 use enjamb_core::{ArtifactId, CommitId, Hasher, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
@@ -30,6 +29,13 @@ pub(super) enum Sink<'g> {
         sender: SyncSender<Bytes>,
         written: &'g AtomicU64,
     },
+}
+
+/// A commit to be, and where its bytes lie in the window that it was made of.
+pub(super) struct Commit {
+    pub made: Made,
+    pub artifact: ArtifactId,
+    pub range: Range<usize>,
 }
 
 pub(super) struct Group<'g> {
@@ -61,19 +67,28 @@ impl<'g> Group<'g> {
             || written >= SEGMENT_BYTES_FULL
     }
 
-    /// Adds a commit unless it is here already. Whether its bytes are for the caller to add: they may be here all the same.
-    pub(super) fn commit(&mut self, made: Made, artifact: ArtifactId) -> Result<bool> {
-        let is_known = self.commits.contains(&made.id)
-            || self.store.ledger.mark(&Scope::Store, &MarkKey::Commit(made.id))?.is_some();
-        if is_known {
-            self.known += 1;
-            return Ok(false);
+    /// Adds commits that are not here already. Answers which bytes are for the caller to add: those of a new commit may be
+    /// here all the same.
+    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<Vec<(ArtifactId, Range<usize>)>> {
+        let ids: Vec<_> = commits.iter().map(|commit| commit.made.id).collect();
+        let artifacts: Vec<_> = commits.iter().map(|commit| commit.artifact).collect();
+        let here = self.store.ledger.present(&ids, &artifacts)?;
+        let mut fresh = Vec::new();
+        for (at, Commit { made, artifact, range }) in commits.into_iter().enumerate() {
+            if here.commits[at] || !self.commits.insert(made.id) {
+                self.known += 1;
+                continue;
+            }
+            let stream = StreamId::new(StreamKind::Context, made.body.principal.clone().unwrap_or_default())?;
+            self.frame(stream, made.body.into(), None)?;
+            self.made += 1;
+            if here.artifacts[at] {
+                self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });
+            } else {
+                fresh.push((artifact, range));
+            }
         }
-        let stream = StreamId::new(StreamKind::Context, made.body.principal.clone().unwrap_or_default())?;
-        self.frame(stream, made.body.into(), None)?;
-        self.commits.insert(made.id);
-        self.made += 1;
-        self.wants(artifact)
+        Ok(fresh)
     }
 
     /// Whether an artifact's bytes are for the caller to add.
@@ -85,15 +100,15 @@ impl<'g> Group<'g> {
         Ok(!is_here)
     }
 
-    /// Adds artifacts that lie in a window.
-    pub(super) fn within(&mut self, window: Vec<u8>, ranges: Vec<Range<usize>>) -> Result<()> {
-        if ranges.is_empty() {
+    /// Adds artifacts that lie in a window, each under its id.
+    pub(super) fn within(&mut self, window: Vec<u8>, artifacts: Vec<(ArtifactId, Range<usize>)>) -> Result<()> {
+        if artifacts.is_empty() {
             return Ok(());
         }
         match &self.sink {
-            Sink::Segment { sender, .. } => send(sender, Bytes::Within(window, ranges)),
+            Sink::Segment { sender, .. } => send(sender, Bytes::Within(window, artifacts)),
             Sink::Batch => {
-                for range in ranges {
+                for (_, range) in artifacts {
                     self.inline(window[range].to_vec());
                 }
                 Ok(())

@@ -50,8 +50,8 @@ impl Chunks {
 
 /// What is to be written.
 pub(super) enum Bytes {
-    /// Artifacts that lie in a window.
-    Within(Vec<u8>, Vec<Range<usize>>),
+    /// Artifacts that lie in a window, each under its id.
+    Within(Vec<u8>, Vec<(ArtifactId, Range<usize>)>),
     /// The next part of one artifact.
     Part(Vec<u8>),
     /// The artifact of the parts so far is whole, or nobody's.
@@ -90,7 +90,7 @@ fn write(
     let mut listed = HashSet::new();
     while let Ok(bytes) = receiver.recv() {
         let written = match bytes {
-            Bytes::Within(window, ranges) => write_within(&mut writer, &window, ranges)?,
+            Bytes::Within(window, artifacts) => write_within(&mut writer, &window, artifacts)?,
             Bytes::Part(first) => write_parts(&mut writer, &first, receiver)?,
             // An artifact without a byte.
             Bytes::End { whole: true } => vec![writer.artifact().finish().map_err(failed)?],
@@ -107,12 +107,15 @@ fn write(
     Ok(Some(Written { chunks: footer.own_chunks(record.segment).collect(), record }))
 }
 
-fn write_within(writer: &mut Writer<'_>, window: &[u8], ranges: Vec<Range<usize>>) -> Result<Vec<(ArtifactId, u64)>> {
-    let mut written = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let mut artifact = writer.artifact();
-        artifact.write(&window[range]).map_err(failed)?;
-        written.push(artifact.finish().map_err(failed)?);
+fn write_within(
+    writer: &mut Writer<'_>,
+    window: &[u8],
+    artifacts: Vec<(ArtifactId, Range<usize>)>,
+) -> Result<Vec<(ArtifactId, u64)>> {
+    let mut written = Vec::with_capacity(artifacts.len());
+    for (id, range) in artifacts {
+        written.push((id, range.len() as u64));
+        writer.add_artifact(id, &window[range]).map_err(failed)?;
     }
     Ok(written)
 }

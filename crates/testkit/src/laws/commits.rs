@@ -2,8 +2,8 @@
 
 use enjamb_core::chain::{CommitKind, Stop};
 use enjamb_core::order::{MarkKey, Scope};
-use enjamb_core::{CommitId, ErrorKind, StreamId, Timestamp};
-use enjamb_ledger::{Ledger, Link, Span};
+use enjamb_core::{ArtifactId, CommitId, ErrorKind, StreamId, Timestamp};
+use enjamb_ledger::{Batch, Ledger, Link, NewArtifact, Span};
 
 use super::batches::check_refused;
 use crate::make::{self, append, committed, frame, noted, one, ref_moved, stream};
@@ -213,4 +213,16 @@ pub(super) fn a_commit_follows_one_that_is_there(ledger: &dyn Ledger) {
     );
     let (_, orphan) = committed(None, "compaction", "art-1", &at(1));
     check_refused(ledger, one(&principal("p"), &orphan), "compaction-without-parent");
+}
+
+pub(super) fn what_is_present_is_told_of_many_at_once(ledger: &dyn Ledger) {
+    let ids = chain(ledger, &["delta", "delta"]);
+    let (stranger, _) = committed(None, "delta", "art-2", &at(9));
+    let [kept, missing] = [ArtifactId::of(b"kept"), ArtifactId::of(b"missing")];
+    let artifacts = vec![NewArtifact::from_bytes(b"kept".to_vec())];
+    append(ledger, Batch { artifacts, ..Batch::default() });
+    let present = ledger.present(&[ids[1], stranger, ids[0]], &[missing, kept, missing]).unwrap();
+    assert_eq!((present.commits, present.artifacts), (vec![true, false, true], vec![false, true, false]));
+    let nothing = ledger.present(&[], &[]).unwrap();
+    assert_eq!((nothing.commits, nothing.artifacts), (Vec::new(), Vec::new()));
 }

@@ -110,7 +110,8 @@ pub const ALL: &[Law] = laws! {
         refs_move_from_where_they_are
         the_same_commit_twice_is_one_and_another_under_its_id_is_refused
         a_compaction_and_what_it_replaces_come_together_or_not_at_all
-        a_commit_follows_one_that_is_there;
+        a_commit_follows_one_that_is_there
+        what_is_present_is_told_of_many_at_once;
     branches:
         commits_of_a_branch_are_found_where_they_came_from
         a_commit_that_is_here_stays_what_it_is
