@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Work without a rest: some followers are told in it. Where many others want to run a rest becomes long by itself, and
 /// what comes after it as well, or nobody would be told.
 const STRETCH: Duration = Duration::from_micros(100);
-const STRETCH_MAX: Duration = Duration::from_millis(2);
+const STRETCH_MAX: Duration = Duration::from_micros(500);
 /// The shortest rest. A system makes it longer by as much again.
 const REST: Duration = Duration::from_micros(50);
 /// The longest, however many append: followers are to be told as well.
@@ -90,7 +90,7 @@ mod tests {
     fn after_a_long_rest_there_is_much_to_do() {
         let stretch = |took| Rest { ended: Instant::now(), took, is_due: false }.stretch();
         assert_eq!(stretch(REST), STRETCH);
-        assert_eq!(stretch(Duration::from_millis(4)), Duration::from_millis(1));
+        assert_eq!(stretch(Duration::from_millis(1)), Duration::from_micros(250));
         assert_eq!(stretch(Duration::from_secs(1)), STRETCH_MAX);
     }
 }
