@@ -48,7 +48,6 @@ pub use segments::{Lease, NewSegment, SegmentFile, Segments};
 pub use sqlite::{ArtifactPlace, Backup, Checked, Finding, SealedRange, SqliteLedger, SqliteOptions};
 pub use timeline::Span;
 pub use trust::tls;
-pub use turns::Turns;
 
 pub type Result<T> = std::result::Result<T, LedgerError>;
 

@@ -7,18 +7,18 @@ use std::thread;
 const AHEAD: usize = 3;
 
 /// Who does which piece, and how.
-pub struct Turns<'w, S, T> {
+pub(crate) struct Turns<'w, S, T> {
     /// Pieces of work.
-    pub count: usize,
+    pub(crate) count: usize,
     /// Whether a piece is for the other thread.
-    pub is_theirs: &'w (dyn Fn(usize) -> bool + Sync),
+    pub(crate) is_theirs: &'w (dyn Fn(usize) -> bool + Sync),
     /// Does a piece, with what each thread has for itself and the memory of an earlier result.
-    pub work: &'w (dyn Fn(&mut S, usize, T) -> T + Sync),
+    pub(crate) work: &'w (dyn Fn(&mut S, usize, T) -> T + Sync),
 }
 
 impl<S, T: Default + Send> Turns<'_, S, T> {
     /// Takes each result in order, until one is not wanted. What the other thread needs for itself it makes itself.
-    pub fn run<E>(
+    pub(crate) fn run<E>(
         &self,
         mine: &mut S,
         theirs: impl FnOnce() -> S + Send,

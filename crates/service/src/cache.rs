@@ -7,6 +7,7 @@
 mod entry;
 mod keeper;
 mod stream;
+mod together;
 
 use std::fs;
 use std::io;

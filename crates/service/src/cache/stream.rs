@@ -1,12 +1,13 @@
-//! Handing out what was kept: two threads read and check chunks in turns.
+//! Handing out what was kept: two threads read and check chunks.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicUsize;
 
 use enjamb_core::Digest;
-use enjamb_ledger::Turns;
 
+use super::together::Together;
 use super::{CHUNK_BYTES, Cache, Entry};
 
 /// Why bytes could not be handed out to the end.
@@ -16,12 +17,6 @@ pub(crate) enum Broken {
     /// Nobody takes them.
     Output(io::Error),
 }
-
-/// Chunks that are handed out while the other thread begins.
-const CHUNKS_ALONE: usize = 6;
-/// Chunks that one thread does before it is the other's turn: each turn may be waited for, and waking costs as much as a
-/// chunk.
-const CHUNKS_PER_TURN: usize = 3;
 
 #[derive(Default)]
 struct Chunk {
@@ -36,13 +31,12 @@ impl Cache {
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> std::result::Result<(), Broken> {
         let file = File::open(self.data_path(&entry.data)).map_err(|_| Broken::Kept)?;
-        let work = |(): &mut (), at: usize, Chunk { mut bytes, .. }| {
+        let work = |at: usize, Chunk { mut bytes, .. }| {
             let is_right = read(&file, entry, at, &mut bytes).is_some();
             Chunk { bytes, is_right }
         };
-        let is_theirs = |at| at >= CHUNKS_ALONE && at / CHUNKS_PER_TURN % 2 == 1;
-        let turns = Turns { count: entry.chunks.len(), is_theirs: &is_theirs, work: &work };
-        turns.run(&mut (), || (), &mut |_, chunk: &mut Chunk| match chunk.is_right {
+        let together = Together { count: entry.chunks.len(), work: &work, next: AtomicUsize::new(0) };
+        together.run(&mut |chunk: &mut Chunk| match chunk.is_right {
             true => out(&chunk.bytes).map_err(Broken::Output),
             false => Err(Broken::Kept),
         })
