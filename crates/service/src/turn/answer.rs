@@ -17,6 +17,9 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 /// Bytes of an answer that is no stream which are read.
 const BODY_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of an answer that are taken before it is asked whether that was too much, however many came together.
+const AT_ONCE_BYTES: usize = 1 << 10;
+
 /// What came of a request.
 pub(super) enum Came {
     Answer(Answer),
@@ -62,7 +65,7 @@ impl Drive<'_, '_> {
         let mut reader = AnswerReader::new(self.means.provider.dialect());
         let (mut scrubber, mut gauge) = (self.means.provider.scrubber(), Gauge::new(allowance));
         let mut is_first = true;
-        let broken = loop {
+        let broken = 'answer: loop {
             // Who has said everything is not waited for as long as who has not.
             let patience = if reader.is_over() { Instant::now() + AFTERWARDS } else { until };
             match self.piece(asked, patience.min(until)) {
@@ -70,15 +73,17 @@ impl Drive<'_, '_> {
                     if std::mem::take(&mut is_first) {
                         self.recorder.push(vec![ResponseFirstByte { request_index: index }.into()]);
                     }
-                    self.take(&mut reader, &scrubber.push(&bytes))?;
+                    for part in bytes.chunks(AT_ONCE_BYTES) {
+                        self.take(&mut reader, &scrubber.push(part))?;
+                        if gauge.is_over(&reader.answer().text) {
+                            break 'answer Some(past_budget());
+                        }
+                    }
                 }
                 Ok(Piece::End) => break None,
                 Ok(Piece::Failed(detail)) => break Some(Ending::new(EndReason::StreamCut, detail)),
                 Ok(Piece::Head(_) | Piece::Unsent(_)) => {}
                 Err(silence) => break Some(ending_of(silence)),
-            }
-            if gauge.is_over(&reader.answer().text) {
-                break Some(Ending::new(EndReason::TokenBudget, "the answer went on past the budget, and was cut off"));
             }
         };
         self.take(&mut reader, &scrubber.finish())?;
@@ -174,6 +179,10 @@ impl Drive<'_, '_> {
         self.tell_fault(&ending);
         Came::Broken { answer: Answer::default(), ending }
     }
+}
+
+fn past_budget() -> Ending {
+    Ending::new(EndReason::TokenBudget, "the answer went on past the budget, and was cut off")
 }
 
 pub(super) fn ending_of(silence: Silence) -> Ending {

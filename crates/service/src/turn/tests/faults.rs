@@ -196,11 +196,14 @@ fn a_budget_is_kept_to_by_who_listens_and_by_who_does_not() {
     for _ in 0..300 {
         endless = endless.text("word after word ");
     }
-    let (server, options) = provider(Dialect::Chat, vec![Script::events(endless.end(1, 1)).byte_by_byte()]);
-    let turned = stage.turn("hi", ProviderOptions { budget_tokens: 200, ..options });
-    assert_eq!(turned.ending.reason, EndReason::TokenBudget);
-    assert!(turned.text.len() < 1_600, "{}", turned.text.len());
-    assert!(server.asked()[0].body["max_tokens"].as_u64().unwrap() < 200);
+    let endless = endless.end(1, 1);
+    for script in [Script::events(endless.clone()), Script::events(endless).byte_by_byte()] {
+        let (server, options) = provider(Dialect::Chat, vec![script]);
+        let turned = Stage::new().turn("hi", ProviderOptions { budget_tokens: 200, ..options });
+        assert_eq!(turned.ending.reason, EndReason::TokenBudget);
+        assert!(turned.text.len() < 1_600, "{}", turned.text.len());
+        assert!(server.asked()[0].body["max_tokens"].as_u64().unwrap() < 200);
+    }
 }
 
 #[test]
