@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::AtomicUsize;
 
 use enjamb_core::Digest;
 
@@ -35,7 +34,7 @@ impl Cache {
             let is_right = read(&file, entry, at, &mut bytes).is_some();
             Chunk { bytes, is_right }
         };
-        let together = Together { count: entry.chunks.len(), work: &work, next: AtomicUsize::new(0) };
+        let together = Together::new(entry.chunks.len(), &work);
         together.run(&mut |chunk: &mut Chunk| match chunk.is_right {
             true => out(&chunk.bytes).map_err(Broken::Output),
             false => Err(Broken::Kept),

@@ -12,24 +12,29 @@ const AHEAD: usize = 3;
 
 /// How many pieces there are, and how one is done, with the memory of an earlier result.
 pub(super) struct Together<'w, T> {
-    pub count: usize,
-    pub work: &'w (dyn Fn(usize, T) -> T + Sync),
+    count: usize,
+    work: &'w (dyn Fn(usize, T) -> T + Sync),
     /// The piece that is nobody's yet.
-    pub next: AtomicUsize,
+    next: AtomicUsize,
 }
 
 type Done<T> = (usize, T);
 
-impl<T: Default + Send> Together<'_, T> {
+impl<'w, T: Default + Send> Together<'w, T> {
+    pub(super) fn new(count: usize, work: &'w (dyn Fn(usize, T) -> T + Sync)) -> Self {
+        Self { count, work, next: AtomicUsize::new(0) }
+    }
+
     /// Takes each result in order, until one is not wanted.
-    pub(super) fn run<E>(&self, take: &mut dyn FnMut(&mut T) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn run<E>(self, take: &mut dyn FnMut(&mut T) -> Result<(), E>) -> Result<(), E> {
         let (full, results) = sync_channel(AHEAD);
         let (empty, spent) = sync_channel(AHEAD + 1);
         thread::scope(|scope| {
+            let together = &self;
             if self.count > 1 {
-                scope.spawn(move || self.work_ahead(&full, &spent));
+                scope.spawn(move || together.work_ahead(&full, &spent));
             }
-            let own = Own { together: self, results, empty, done: VecDeque::new(), memory: Vec::new() };
+            let own = Own { together, results, empty, done: VecDeque::new(), memory: Vec::new() };
             own.hand_out(take)
         })
     }
@@ -120,7 +125,7 @@ mod tests {
             }
             at
         };
-        let together = Together { count, work: &work, next: AtomicUsize::new(0) };
+        let together = Together::new(count, &work);
         let mut taken = Vec::new();
         let mut take = |result: &mut usize| {
             taken.push(*result);
@@ -142,7 +147,7 @@ mod tests {
 
     #[test]
     fn who_wants_no_more_ends_it() {
-        let together = Together { count: 1_000, work: &|at, _| at, next: AtomicUsize::new(0) };
+        let together = Together::new(1_000, &|at, _| at);
         let mut take = |result: &mut usize| if *result == 9 { Err(*result) } else { Ok(()) };
         assert_eq!(together.run(&mut take), Err(9));
     }
