@@ -49,7 +49,16 @@ impl SealedRange {
 
 /// Opens the log of an existing store for reading and writing.
 pub(crate) fn open(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
-    let connection = connect(path, vfs, OpenFlags::empty())?;
+    ready(path, connect(path, vfs)?)
+}
+
+/// Connects to the log of an existing store, and looks at nothing in it yet.
+pub(crate) fn connect(path: &Path, vfs: Option<&str>) -> Result<Connection, LedgerError> {
+    connect_with(path, vfs, OpenFlags::empty())
+}
+
+/// Looks whether a log that was connected to is one, and sets it up.
+pub(crate) fn ready(path: &Path, connection: Connection) -> Result<Connection, LedgerError> {
     // A file that is not ours to open is not ours to change either.
     check_identity(&connection, path)?;
     configure(&connection, path)?;
@@ -65,7 +74,7 @@ pub(crate) fn only_read(connection: &Connection) -> Result<(), LedgerError> {
 /// Makes the log of a new store.
 pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<Connection, LedgerError> {
     let doing = "creating the log";
-    let connection = connect(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let connection = connect_with(path, vfs, OpenFlags::SQLITE_OPEN_CREATE)?;
     if vfs.is_none() {
         // SQLite gives its other files, which it makes later, the mode of this one.
         private::restrict(path).map_err(|error| LedgerError::io(path, error))?;
@@ -88,14 +97,14 @@ pub(crate) fn create(path: &Path, vfs: Option<&str>, store_id: &str) -> Result<C
 
 /// Whether the making of this log was cut short: its file is there, and says nothing yet.
 pub(crate) fn is_unfinished(path: &Path, vfs: Option<&str>) -> Result<bool, LedgerError> {
-    let connection = connect(path, vfs, OpenFlags::empty())?;
+    let connection = connect(path, vfs)?;
     let known = |error: rusqlite::Error| opening(path, "reading the log's version", &error);
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(known)?;
     Ok(tables == 0 && identity(&connection).map_err(known)? == (0, 0))
 }
 
-fn connect(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connection, LedgerError> {
+fn connect_with(path: &Path, vfs: Option<&str>, extra: OpenFlags) -> Result<Connection, LedgerError> {
     let doing = "opening the log";
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | extra;
     let known = |error: rusqlite::Error| opening(path, doing, &error);

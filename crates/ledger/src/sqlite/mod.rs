@@ -189,8 +189,10 @@ impl SqliteLedger {
         if !path.is_file() {
             return Err(missing(dir));
         }
+        // SQLite sets itself up while there is one thread: what two threads have mapped is dear to change.
+        let log = log::connect(&path, options.vfs.as_deref())?;
         let index = if options.vfs.is_none() { Beside::start(dir) } else { Beside::default() };
-        let log = log::open(&path, options.vfs.as_deref())?;
+        let log = log::ready(&path, log)?;
         Self::with_log(dir, options, log::settle(log)?, index)
     }
 
