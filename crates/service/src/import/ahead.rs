@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, available_parallelism};
 
+use super::bounded::{Receiver, Sender, bounded};
 use super::judge::{Judged, judge};
 use super::window::{self, Window};
 
-/// Windows that wait to become commits: as many as are judged while the commits before them are appended.
-const WAITING_MAX: usize = 3;
+/// Bytes of windows that wait to become commits: as many as are judged while the commits before them are made.
+const WAITING_BYTES_MAX: u64 = 24 << 20;
 
 /// A file that will be read, from where, and up to where.
 pub(super) struct Task {
@@ -52,7 +52,7 @@ impl Ahead {
             shares[at % threads].push((at, task));
         }
         let lanes = shares.into_iter().map(|share| {
-            let (sender, found) = sync_channel(WAITING_MAX);
+            let (sender, found) = bounded(WAITING_BYTES_MAX);
             scope.spawn(move || judge_all(share, &sender));
             Lane { found, next: None }
         });
@@ -65,7 +65,7 @@ impl Ahead {
         let lanes = self.lanes.len();
         let lane = &mut self.lanes[task % lanes];
         loop {
-            let found = lane.next.take().or_else(|| lane.found.recv().ok())?;
+            let found = lane.next.take().or_else(|| lane.found.recv())?;
             match (found.task, found.offset).cmp(&(task, offset)) {
                 std::cmp::Ordering::Less => {}
                 std::cmp::Ordering::Equal => return Some(found.judged),
@@ -79,11 +79,11 @@ impl Ahead {
 }
 
 /// Ends when nobody listens any more.
-fn judge_all(tasks: Vec<(usize, Task)>, sender: &SyncSender<Found>) {
+fn judge_all(tasks: Vec<(usize, Task)>, sender: &Sender<Found>) {
     for (task, mut rest) in tasks {
         while let Some(judged) = rest.next() {
-            let offset = rest.offset - judged.end() as u64;
-            if sender.send(Found { task, offset, judged }).is_err() {
+            let (bytes, offset) = (judged.bytes.len() as u64, rest.offset - judged.end() as u64);
+            if sender.send(bytes, Found { task, offset, judged }).is_err() {
                 return;
             }
         }

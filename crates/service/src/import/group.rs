@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::io::Read;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 
 use enjamb_core::frame::{Body, Draft, SourceRead};
 use enjamb_core::{ArtifactId, CommitId, Hasher, StreamId, StreamKind, limits};
 use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
+use super::bounded::Sender;
 use super::commit::Made;
 use super::segment::Bytes;
+use super::storing::Underway;
 use crate::{Result, ServiceError, Store};
 
 /// Bytes of a segment after which a group is stored. That much work a kill may undo.
@@ -26,7 +28,7 @@ pub(super) enum Sink<'g> {
     /// Into the batch itself, as they are few.
     Batch,
     Segment {
-        sender: SyncSender<Bytes>,
+        sender: Sender<Bytes>,
         written: &'g AtomicU64,
     },
 }
@@ -43,6 +45,7 @@ pub(super) struct Group<'g> {
     sink: Sink<'g>,
     /// Frames after which the group is stored.
     frames_full: usize,
+    underway: Arc<Underway>,
     batch: Batch,
     commits: HashSet<CommitId>,
     inline_bytes: u64,
@@ -52,9 +55,9 @@ pub(super) struct Group<'g> {
 }
 
 impl<'g> Group<'g> {
-    pub(super) fn new(store: &'g Store, sink: Sink<'g>, frames_full: usize) -> Self {
+    pub(super) fn new(store: &'g Store, sink: Sink<'g>, frames_full: usize, underway: Arc<Underway>) -> Self {
         let (batch, commits) = (Batch::default(), HashSet::new());
-        Self { store, sink, frames_full, batch, commits, inline_bytes: 0, made: 0, known: 0 }
+        Self { store, sink, frames_full, underway, batch, commits, inline_bytes: 0, made: 0, known: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -75,14 +78,15 @@ impl<'g> Group<'g> {
         let here = self.store.ledger.present(&ids, &artifacts)?;
         let mut fresh = Vec::new();
         for (at, Commit { made, artifact, range }) in commits.into_iter().enumerate() {
-            if here.commits[at] || !self.commits.insert(made.id) {
+            let is_here = here.commits[at] || self.underway.commits.contains(&made.id);
+            if is_here || !self.commits.insert(made.id) {
                 self.known += 1;
                 continue;
             }
             let stream = StreamId::new(StreamKind::Context, made.body.principal.clone().unwrap_or_default())?;
             self.frame(stream, made.body.into(), None)?;
             self.made += 1;
-            if here.artifacts[at] {
+            if here.artifacts[at] || self.underway.artifacts.contains(&artifact) {
                 self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });
             } else {
                 fresh.push((artifact, range));
@@ -93,7 +97,7 @@ impl<'g> Group<'g> {
 
     /// Whether an artifact's bytes are for the caller to add.
     pub(super) fn wants(&mut self, artifact: ArtifactId) -> Result<bool> {
-        let is_here = self.store.ledger.artifact(&artifact)?.is_some();
+        let is_here = self.underway.artifacts.contains(&artifact) || self.store.ledger.artifact(&artifact)?.is_some();
         if is_here {
             self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });
         }
@@ -151,7 +155,7 @@ impl<'g> Group<'g> {
 
     /// All that is to be stored, but for the segment, in batches of which each may be the last that is. The thread that
     /// writes the segment learns that nothing follows.
-    pub(super) fn finish(self) -> Vec<Batch> {
+    pub(super) fn finish(self) -> (Vec<Batch>, HashSet<CommitId>) {
         let Batch { artifacts, frames, .. } = self.batch;
         let mut batches = vec![Batch { artifacts, ..Batch::default() }];
         for frame in frames {
@@ -162,11 +166,11 @@ impl<'g> Group<'g> {
                 last.frames.push(frame);
             }
         }
-        batches
+        (batches, self.commits)
     }
 }
 
-fn pass(source: &mut dyn Read, sender: &SyncSender<Bytes>) -> Result<(ArtifactId, u64)> {
+fn pass(source: &mut dyn Read, sender: &Sender<Bytes>) -> Result<(ArtifactId, u64)> {
     let (mut hasher, mut len) = (Hasher::new(), 0);
     loop {
         let mut part = Vec::with_capacity(PART_BYTES);
@@ -181,9 +185,9 @@ fn pass(source: &mut dyn Read, sender: &SyncSender<Bytes>) -> Result<(ArtifactId
 }
 
 /// The other end is gone only if the writer failed, and what it failed of is told when it is joined.
-fn send(sender: &SyncSender<Bytes>, bytes: Bytes) -> Result<()> {
+fn send(sender: &Sender<Bytes>, bytes: Bytes) -> Result<()> {
     let gone = || LedgerError::Output(std::io::ErrorKind::BrokenPipe.into());
-    sender.send(bytes).map_err(|_| gone().into())
+    sender.send(bytes.len(), bytes).map_err(|_| gone().into())
 }
 
 fn reading(source: std::io::Error) -> ServiceError {

@@ -1,13 +1,15 @@
 //! Files on their way in, one after another: what is new in each, and when it is stored.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io::BufWriter;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread::Scope;
 
 use enjamb_core::chain::Stop;
-use enjamb_core::limits;
 use enjamb_core::order::Rule;
+use enjamb_core::{CommitId, limits};
 use enjamb_formats::Format;
 use enjamb_ledger::{Batch, Ledger, LedgerError};
 
@@ -18,8 +20,9 @@ use super::document::known_lines;
 use super::file::{FileImport, Step};
 use super::group::{Group, Sink};
 use super::growth::{Sequence, growth};
-use super::segment::{self, Chunks, Written};
+use super::segment::{self, Chunks, WrittenSegment};
 use super::source::{KnownPart, failed};
+use super::storing::{Counted, Storing, Underway, Written};
 use super::things::{self, Keeping, Session};
 use super::{DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, window};
 use crate::{Result, ServiceError, Store};
@@ -39,6 +42,8 @@ pub(super) struct Importer<'s, 'p> {
     progress: &'p mut ImportProgress<'p>,
     ahead: Ahead,
     chunks: Chunks,
+    /// What the group that is being stored will have stored.
+    underway: Arc<Underway>,
 }
 
 /// A file whose turn has not come, or is not over.
@@ -96,6 +101,7 @@ impl<'s, 'p> Importer<'s, 'p> {
             progress,
             ahead: Ahead::default(),
             chunks: Chunks::default(),
+            underway: Arc::default(),
         }
     }
 
@@ -380,44 +386,81 @@ impl<'s, 'p> Importer<'s, 'p> {
 
     /// Reads all that waits. Where that is much, windows are judged ahead.
     pub(super) fn run(&mut self) -> Result<()> {
-        let left: u64 = self.waiting.iter().map(Waiting::bytes_left).sum();
-        if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
-            return self.store_all();
-        }
         std::thread::scope(|scope| {
-            self.ahead = Ahead::start(scope, self.waiting.iter().filter_map(Waiting::task).collect());
-            let stored = self.store_all();
+            if self.bytes_left() > limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+                self.ahead = Ahead::start(scope, self.waiting.iter().filter_map(Waiting::task).collect());
+            }
+            let stored = self.store_all(scope);
             // Nobody listens any more, so whoever judges ends.
             self.ahead = Ahead::default();
             stored
         })
     }
 
-    fn store_all(&mut self) -> Result<()> {
-        let mut retries = 0;
-        while !self.waiting.is_empty() {
-            let taken: Vec<SourceFile> = self.waiting.iter().flat_map(Waiting::found).collect();
-            match self.store_group() {
-                Err(error) if is_race(&error) && retries < RETRIES_MAX => {
-                    retries += 1;
-                    self.waiting.clear();
-                    self.queue_all(taken)?;
-                }
-                other => other?,
-            }
-        }
-        Ok(())
+    fn bytes_left(&self) -> u64 {
+        self.waiting.iter().map(Waiting::bytes_left).sum()
     }
 
-    /// Reads files until a group is full, and stores it.
-    fn store_group(&mut self) -> Result<()> {
+    /// Stores one group after another, each while the next is read.
+    fn store_all<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> Result<()>
+    where
+        's: 'scope,
+    {
+        let mut retries = 0;
+        let mut storing: Option<Storing<'scope>> = None;
+        loop {
+            let next = self.next_group()?;
+            match storing.take().map(Storing::wait) {
+                None => {}
+                Some((Ok(counted), _)) => self.count(counted),
+                Some((Err(error), taken)) => {
+                    // What was read after it counted on it.
+                    if let Some(next) = next {
+                        next.discard(self.store);
+                    }
+                    if !is_race(&error) || retries == RETRIES_MAX {
+                        return Err(error);
+                    }
+                    retries += 1;
+                    self.begin_again(taken)?;
+                    continue;
+                }
+            }
+            let Some(next) = next else { return Ok(()) };
+            self.underway = Arc::new(next.underway());
+            storing = Some(next.start(scope, self.store));
+        }
+    }
+
+    /// Forgets what was read and not stored.
+    fn begin_again(&mut self, taken: Vec<SourceFile>) -> Result<()> {
+        (self.underway, self.chunks) = Default::default();
+        self.waiting.clear();
+        self.queue_all(taken)
+    }
+
+    fn count(&mut self, Counted { made, known, finished }: Counted) {
+        self.report.commits += made;
+        self.report.known += known;
+        for import in finished {
+            self.report.add(import);
+        }
+    }
+
+    /// Reads files until a group is full, if any wait, and writes their bytes.
+    fn next_group(&mut self) -> Result<Option<Written>> {
+        if self.waiting.is_empty() {
+            return Ok(None);
+        }
+        let taken = self.waiting.iter().flat_map(Waiting::found).collect();
         let segments = self.store.ledger.segments();
         // What is written or unpacked meanwhile is nobody's to sweep.
-        let _lease = segments.lease()?;
-        let left: u64 = self.waiting.iter().map(Waiting::bytes_left).sum();
-        if left <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
-            let filled = self.fill(self.group(Sink::Batch))?;
-            return self.store_batch(filled);
+        let lease = segments.lease()?;
+        let written = |Filled { batches, commits, counted }, segment| {
+            Ok(Some(Written { taken, lease, segment, batches, commits, counted }))
+        };
+        if self.bytes_left() <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
+            return written(self.fill(self.group(Sink::Batch))?, None);
         }
         let mut new = segments.create()?;
         match self.fill_segment(new.writer()) {
@@ -427,14 +470,11 @@ impl<'s, 'p> Importer<'s, 'p> {
             }
             Ok((filled, None)) => {
                 segments.discard(new);
-                self.store_batch(filled)
+                written(filled, None)
             }
-            Ok((mut filled, Some(Written { record, chunks }))) => {
-                segments.publish(new, &record.segment)?;
-                filled.batches[0].segments.push(record);
-                self.store_batch(filled)?;
+            Ok((filled, Some(WrittenSegment { record, chunks }))) => {
                 self.chunks.learn(chunks);
-                Ok(())
+                written(filled, Some((new, record)))
             }
         }
     }
@@ -443,11 +483,11 @@ impl<'s, 'p> Importer<'s, 'p> {
     where
         's: 'g,
     {
-        Group::new(self.store, sink, self.options.bounds.group_frames)
+        Group::new(self.store, sink, self.options.bounds.group_frames, Arc::clone(&self.underway))
     }
 
     /// Fills a group while another thread writes its bytes.
-    fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<Written>)> {
+    fn fill_segment(&mut self, sink: &mut BufWriter<File>) -> Result<(Filled, Option<WrittenSegment>)> {
         let (written, chunks) = (AtomicU64::new(0), std::mem::take(&mut self.chunks));
         let both = std::thread::scope(|scope| {
             let (sender, segment) = segment::start(scope, sink, &chunks, &written);
@@ -458,18 +498,6 @@ impl<'s, 'p> Importer<'s, 'p> {
         });
         self.chunks = chunks;
         both
-    }
-
-    fn store_batch(&mut self, filled: Filled) -> Result<()> {
-        for batch in filled.batches.into_iter().filter(|batch| !batch.frames.is_empty()) {
-            self.store.ledger.append(batch)?;
-        }
-        self.report.commits += filled.made;
-        self.report.known += filled.known;
-        for import in filled.finished {
-            self.report.add(import);
-        }
-        Ok(())
     }
 
     /// Reads windows into a group until it is full or nothing waits.
@@ -517,18 +545,18 @@ impl<'s, 'p> Importer<'s, 'p> {
         {
             import.tell(false, self.store, &mut group, &self.options.by)?;
         }
-        Ok(Filled { made: group.made, known: group.known, batches: group.finish(), finished })
+        let counted = Counted { made: group.made, known: group.known, finished };
+        let (batches, commits) = group.finish();
+        Ok(Filled { batches, commits, counted })
     }
 }
 
-/// A group that is ready to be stored.
+/// A group that nothing is added to any more.
 struct Filled {
     /// At least one.
     batches: Vec<Batch>,
-    made: u64,
-    known: u64,
-    /// Files that are read to their end.
-    finished: Vec<FileImport>,
+    commits: HashSet<CommitId>,
+    counted: Counted,
 }
 
 /// The file as it is by now.

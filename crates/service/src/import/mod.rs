@@ -6,6 +6,7 @@
 //! differs. Many commits are stored with one sync, together with how far each file was read.
 
 mod ahead;
+mod bounded;
 mod branches;
 mod commit;
 mod cut;
@@ -20,6 +21,7 @@ mod packed;
 mod places;
 mod segment;
 mod source;
+mod storing;
 mod things;
 mod told;
 mod window;
@@ -68,7 +70,7 @@ pub struct Started {
 pub struct ImportBounds {
     /// Bytes that are read and understood at once. A line that is longer is kept without being understood.
     pub window_bytes: usize,
-    /// Frames after which what was read is stored. While they are appended nothing is compressed, so they should not be many.
+    /// Frames after which what was read is stored: what a kill undoes should not be much.
     pub group_frames: usize,
 }
 

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use enjamb_core::{ArtifactId, Digest};
 use enjamb_ledger::SegmentRecord;
 use enjamb_ledger::segment::{ChunkAt, Compression, SegmentOptions, SegmentWriteError, SegmentWriter};
 
+use super::bounded::{Receiver, Sender, bounded};
 use crate::{Result, ServiceError};
 
 /// Larger blocks than those of single artifacts: the turns of a session are like each other, and are read together.
@@ -21,8 +21,8 @@ const OPTIONS: SegmentOptions = SegmentOptions {
     compression: Compression { level: 1, window_log: 0 },
     record_chunk_bytes_min: SegmentOptions::RECORD_CHUNK_BYTES_MIN,
 };
-/// Messages that wait to be written; each is a window at most.
-const WAITING_MAX: usize = 2;
+/// Bytes that wait to be written.
+const WAITING_BYTES_MAX: u64 = 16 << 20;
 
 /// Chunks that are remembered: a gigabyte and a half. What is forgotten and comes again is stored again.
 const CHUNKS_MAX: usize = 200_000;
@@ -35,7 +35,7 @@ type Writer<'w> = SegmentWriter<&'w mut BufWriter<File>, Known<'w>>;
 pub(super) struct Chunks(HashMap<Digest, ChunkAt>);
 
 impl Chunks {
-    /// Those of a segment that is named in the log by now.
+    /// Those of a segment that will be named in the log before any that is written from now on.
     pub(super) fn learn(&mut self, own: Vec<(Digest, ChunkAt)>) {
         if self.0.len() + own.len() > CHUNKS_MAX {
             self.0.clear();
@@ -58,14 +58,23 @@ pub(super) enum Bytes {
     End { whole: bool },
 }
 
+impl Bytes {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Within(bytes, _) | Self::Part(bytes) => bytes.len() as u64,
+            Self::End { .. } => 0,
+        }
+    }
+}
+
 /// A segment that was written, and the chunks that are in it.
-pub(super) struct Written {
+pub(super) struct WrittenSegment {
     pub record: SegmentRecord,
     pub chunks: Vec<(Digest, ChunkAt)>,
 }
 
 /// Who writes a segment, unless nothing comes.
-pub(super) type Writing<'scope> = ScopedJoinHandle<'scope, Result<Option<Written>>>;
+pub(super) type Writing<'scope> = ScopedJoinHandle<'scope, Result<Option<WrittenSegment>>>;
 
 /// Starts a thread that writes a segment of whatever is sent to it, and tells how large it is so far.
 pub(super) fn start<'scope, 'env>(
@@ -73,8 +82,8 @@ pub(super) fn start<'scope, 'env>(
     sink: &'scope mut BufWriter<File>,
     known: &'scope Chunks,
     size: &'scope AtomicU64,
-) -> (SyncSender<Bytes>, Writing<'scope>) {
-    let (sender, receiver) = sync_channel(WAITING_MAX);
+) -> (Sender<Bytes>, Writing<'scope>) {
+    let (sender, receiver) = bounded(WAITING_BYTES_MAX);
     (sender, scope.spawn(move || write(sink, known, &receiver, size)))
 }
 
@@ -83,12 +92,12 @@ fn write(
     known: &Chunks,
     receiver: &Receiver<Bytes>,
     size: &AtomicU64,
-) -> Result<Option<Written>> {
+) -> Result<Option<WrittenSegment>> {
     let find: Known<'_> = &|digest| known.find(digest);
     let mut writer = SegmentWriter::new(sink, OPTIONS, find).map_err(failed)?;
     let mut artifacts: Vec<(ArtifactId, u64)> = Vec::new();
     let mut listed = HashSet::new();
-    while let Ok(bytes) = receiver.recv() {
+    while let Some(bytes) = receiver.recv() {
         let written = match bytes {
             Bytes::Within(window, artifacts) => write_within(&mut writer, &window, artifacts)?,
             Bytes::Part(first) => write_parts(&mut writer, &first, receiver)?,
@@ -104,7 +113,7 @@ fn write(
     }
     let (_, summary, footer) = writer.finish().map_err(failed)?;
     let record = SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts };
-    Ok(Some(Written { chunks: footer.own_chunks(record.segment).collect(), record }))
+    Ok(Some(WrittenSegment { chunks: footer.own_chunks(record.segment).collect(), record }))
 }
 
 fn write_within(
@@ -126,9 +135,9 @@ fn write_parts(writer: &mut Writer<'_>, first: &[u8], rest: &Receiver<Bytes>) ->
     artifact.write(first).map_err(failed)?;
     loop {
         match rest.recv() {
-            Ok(Bytes::Part(next)) => artifact.write(&next).map_err(failed)?,
-            Ok(Bytes::End { whole: true }) => return Ok(vec![artifact.finish().map_err(failed)?]),
-            Ok(Bytes::End { whole: false } | Bytes::Within(..)) | Err(_) => return Ok(Vec::new()),
+            Some(Bytes::Part(next)) => artifact.write(&next).map_err(failed)?,
+            Some(Bytes::End { whole: true }) => return Ok(vec![artifact.finish().map_err(failed)?]),
+            Some(Bytes::End { whole: false } | Bytes::Within(..)) | None => return Ok(Vec::new()),
         }
     }
 }

@@ -141,6 +141,48 @@ fn what_another_group_of_the_same_import_has_is_not_stored_again() {
     assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
 }
 
+#[test]
+fn what_the_group_before_is_about_to_store_is_known() {
+    let home = Home::new();
+    let mut dice = Dice(5);
+    let lines: Vec<u8> = (0..400).flat_map(|_| dice.line()).collect();
+    fs::create_dir(home.path().join("all")).unwrap();
+    for n in 0..12 {
+        fs::write(home.path().join(format!("all/{n}.jsonl")), &lines).unwrap();
+    }
+    let store = Store::create(&home.store(), Env::system()).unwrap();
+    let report = import(&store, &home.path().join("all"), ImportBounds { window_bytes: 8 << 20, group_frames: 1 });
+    assert!(report.commits > 50, "{} commits", report.commits);
+    assert_eq!(report.known, 11 * report.commits, "eleven are copies of the first");
+    for n in 0..12 {
+        assert!(exported(&store, &home.path().join(format!("all/{n}.jsonl"))) == lines, "{n}");
+    }
+}
+
+#[test]
+fn two_who_import_the_same_at_once_end_with_one_of_each() {
+    let home = Home::new();
+    let all = home.path().join("all");
+    fs::create_dir(&all).unwrap();
+    let mut dice = Dice(11);
+    let mut whole = Vec::new();
+    for n in 0..6 {
+        let lines: Vec<u8> = (0..200).flat_map(|_| dice.line()).collect();
+        fs::write(all.join(format!("{n}.jsonl")), &lines).unwrap();
+        whole.push(lines);
+    }
+    let store = Store::create(&home.store(), Env::system()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| import(&store, &all, ImportBounds { window_bytes: 1 << 20, group_frames: 50 }));
+        }
+    });
+    for (n, lines) in whole.iter().enumerate() {
+        assert!(exported(&store, &all.join(format!("{n}.jsonl"))) == *lines, "{n}");
+    }
+    assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
+}
+
 /// Imports until so many windows were read, as if the process had ended there; true if all was done before.
 fn break_off(store: &Store, path: &Path, windows: usize) -> bool {
     let mut left = windows;
