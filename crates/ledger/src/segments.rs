@@ -267,9 +267,15 @@ impl Segments {
         Ok(read.into_iter().map(|(_, body)| Ok(body?)).collect())
     }
 
-    /// As `record`, at the end of what `out` holds.
-    pub fn append_record(&self, segment: &Digest, n: u64, out: &mut Vec<u8>) -> Result<(), LedgerError> {
-        Ok(self.segment(segment)?.append_record(n, &mut Blocks::new(self), out)?)
+    /// As `record`, at the end of what `out` holds, with the block that was read last at hand.
+    pub(crate) fn append_record(
+        &self,
+        segment: &Digest,
+        n: u64,
+        blocks: &mut Blocks<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), LedgerError> {
+        Ok(self.segment(segment)?.append_record(n, blocks, out)?)
     }
 
     /// Streams a range of a large artifact, each chunk checked before it is handed out.
@@ -288,11 +294,15 @@ impl Segments {
 }
 
 impl Fetch for Segments {
-    fn block(&self, segment: &Digest, block: u32) -> Result<RawBlock, SegmentError> {
+    fn block(&self, segment: &Digest, block: u32, spent: Option<RawBlock>) -> Result<RawBlock, SegmentError> {
         if let Some(bytes) = lock(&self.blocks).get(segment, block) {
             return Ok(bytes);
         }
-        let loaded = self.segment(segment)?.load_block(block);
+        let open = self.segment(segment)?;
+        // Before it is unpacked: blocks are large, and an allocator may take its time to give their memory back.
+        lock(&self.blocks).make_room(open.raw_len(block));
+        let memory = spent.and_then(RawBlock::into_inner).unwrap_or_default();
+        let loaded = open.load_block_into(memory, block);
         let again = |error| Segment::open(self.mended(segment, error)?, *segment)?.load_block(block);
         let bytes = RawBlock::new(loaded.or_else(again)?);
         lock(&self.blocks).put(segment, block, bytes.clone());
@@ -338,8 +348,12 @@ mod tests {
 
     /// A segment of forty records of 20,000 bytes: first the odd ones, then the even ones.
     fn sealed(segments: &Segments) -> Digest {
+        sealed_in(segments, 64 << 10)
+    }
+
+    fn sealed_in(segments: &Segments, block_bytes: u32) -> Digest {
         let compression = Compression { level: 1, window_log: 0 };
-        let options = SegmentOptions { block_bytes: 64 << 10, compression, record_chunk_bytes_min: u32::MAX };
+        let options = SegmentOptions { block_bytes, compression, record_chunk_bytes_min: u32::MAX };
         let mut new = segments.create().unwrap();
         let mut writer = SegmentWriter::new(new.writer(), options, |_: &Digest| None).unwrap();
         for n in (1..=40).step_by(2).chain((2..=40).step_by(2)) {
@@ -365,6 +379,41 @@ mod tests {
         assert!(read(7, 40, 0) == [body(7)], "at least one");
         assert!(read(7, 40, 50_000) == [body(7), body(8)], "no more than fit");
         assert!(read(39, 39, u64::MAX) == [body(39)], "no more than are asked for");
+    }
+
+    #[test]
+    fn a_block_that_a_thread_is_reading_is_not_unpacked_again_for_what_others_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::open(dir.path()).unwrap();
+        let segment = sealed(&segments);
+        let (mut own, mut others) = (Blocks::new(&segments), Blocks::new(&segments));
+        let read = |n, blocks: &mut Blocks<'_>| {
+            let mut out = b"before".to_vec();
+            segments.append_record(&segment, n, blocks, &mut out).unwrap();
+            assert!(out == [&b"before"[..], &body(n)].concat(), "{n}");
+        };
+        read(1, &mut own);
+        (5..=40).step_by(2).chain((2..=40).step_by(2)).for_each(|n| read(n, &mut others));
+        assert!(lock(&segments.blocks).get(&segment, 0).is_none(), "there was no room for it");
+        read(3, &mut own);
+        let blocks = segments.segment(&segment).unwrap().footer().tables().blocks.len();
+        assert_eq!(lock(&segments.blocks).unpacked, blocks);
+    }
+
+    #[test]
+    fn a_large_block_takes_the_memory_of_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let segments = Segments::open(dir.path()).unwrap();
+        let segment = sealed_in(&segments, 200 << 10);
+        let first = segments.block(&segment, 0, None).unwrap();
+        let (place, raw) = (first.as_ptr(), first.to_vec());
+        let second = segments.block(&segment, 1, Some(first)).unwrap();
+        assert_eq!(second.as_ptr(), place, "there is no room for both");
+        assert!(*second != raw);
+        // Whoever reads it still is not to find another in its place.
+        let third = segments.block(&segment, 2, Some(second.clone())).unwrap();
+        assert_ne!(third.as_ptr(), place);
+        assert!(*segments.block(&segment, 0, Some(third)).unwrap() == raw);
     }
 
     #[test]

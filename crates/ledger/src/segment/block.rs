@@ -51,20 +51,24 @@ impl BlockEncoder {
     }
 }
 
-/// The raw bytes of a block whose stored bytes were read from where the footer says.
-pub(super) fn decode(block: &Block, stored: Vec<u8>) -> Result<Vec<u8>, &'static str> {
+/// The raw bytes of a block whose stored bytes were read from where the footer says, in `memory` if it needs some.
+pub(super) fn decode(block: &Block, stored: Vec<u8>, memory: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if Digest::of(&stored) != block.digest {
         return Err("its stored bytes do not match their digest");
     }
     match block.codec {
         Codec::Raw => Ok(stored),
-        Codec::Zstd => inflate(&stored, block.raw_len, BLOCK_BYTES_MAX),
+        Codec::Zstd => inflate_into(memory, &stored, block.raw_len, BLOCK_BYTES_MAX),
     }
 }
 
 /// Decodes exactly one zstd frame of exactly `raw_len` bytes. `raw_len` comes from the file: it is used only once the
 /// frame's own header agrees, and no more than `max` is ever allocated.
 pub(super) fn inflate(stored: &[u8], raw_len: u32, max: u32) -> Result<Vec<u8>, &'static str> {
+    inflate_into(Vec::new(), stored, raw_len, max)
+}
+
+fn inflate_into(mut raw: Vec<u8>, stored: &[u8], raw_len: u32, max: u32) -> Result<Vec<u8>, &'static str> {
     if raw_len > max {
         return Err("it claims to be larger than it may be");
     }
@@ -77,7 +81,8 @@ pub(super) fn inflate(stored: &[u8], raw_len: u32, max: u32) -> Result<Vec<u8>, 
     if window_bytes(stored).is_none_or(|window| window > WINDOW_BYTES_MAX) {
         return Err("its zstd frame needs too large a window");
     }
-    let mut raw = Vec::with_capacity(raw_len as usize);
+    raw.clear();
+    raw.reserve_exact(raw_len as usize);
     let decoded = Decompressor::new().and_then(|mut zstd| zstd.decompress_to_buffer(stored, &mut raw));
     match decoded {
         Ok(len) if len == raw_len as usize => Ok(raw),

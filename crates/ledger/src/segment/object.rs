@@ -14,7 +14,8 @@ pub type RawBlock = Arc<Vec<u8>>;
 
 /// Gives blocks of any segment that an object may lie in.
 pub trait Fetch {
-    fn block(&self, segment: &Digest, block: u32) -> Result<RawBlock, SegmentError>;
+    /// A block. Whoever asks is done with `spent`, whose memory may serve again.
+    fn block(&self, segment: &Digest, block: u32, spent: Option<RawBlock>) -> Result<RawBlock, SegmentError>;
 }
 
 /// Blocks as they are fetched, one after the other. The last is held, so that reading forward, within an object or from
@@ -38,7 +39,10 @@ impl<'c> Blocks<'c> {
     fn get(&mut self, segment: &Digest, block: u32) -> Result<&[u8], SegmentError> {
         let held = match self.held.take() {
             Some(held) if held.segment == *segment && held.block == block => held,
-            _ => Held { segment: *segment, block, bytes: self.fetch.block(segment, block)? },
+            other => {
+                let bytes = self.fetch.block(segment, block, other.map(|held| held.bytes))?;
+                Held { segment: *segment, block, bytes }
+            }
         };
         Ok(&self.held.insert(held).bytes)
     }

@@ -92,11 +92,21 @@ impl<R: ReadAt> Segment<R> {
 
     /// Reads one block, compares its digest and decompresses it.
     pub fn load_block(&self, block: u32) -> Result<Vec<u8>, SegmentError> {
+        self.load_block_into(Vec::new(), block)
+    }
+
+    /// The same, in memory that is there already, where that is of use.
+    pub fn load_block_into(&self, memory: Vec<u8>, block: u32) -> Result<Vec<u8>, SegmentError> {
         let place = Place::Block(block);
         let corrupt = |what| SegmentError::Corrupt { segment: self.name, place, what };
         let row = self.footer.tables().blocks.get(block as usize).ok_or_else(|| corrupt("there is no such block"))?;
         let stored = read(&self.reader, self.name, place, row.at..row.at + u64::from(row.stored_len))?;
-        block::decode(row, stored).map_err(corrupt)
+        block::decode(row, stored, memory).map_err(corrupt)
+    }
+
+    /// How many bytes a block has when it is unpacked; none where there is no such block.
+    pub fn raw_len(&self, block: u32) -> usize {
+        self.footer.tables().blocks.get(block as usize).map_or(0, |row| row.raw_len as usize)
     }
 
     pub fn entry(&self, key: &Key) -> Result<Entry<'_>, SegmentError> {
@@ -143,7 +153,7 @@ impl<R: ReadAt> Segment<R> {
 
 impl<R: ReadAt> Fetch for Segment<R> {
     /// Only this segment's own blocks, loaded anew each time.
-    fn block(&self, segment: &Digest, block: u32) -> Result<RawBlock, SegmentError> {
+    fn block(&self, segment: &Digest, block: u32, _: Option<RawBlock>) -> Result<RawBlock, SegmentError> {
         if *segment != self.name {
             return Err(SegmentError::MissingSegment { segment: *segment });
         }

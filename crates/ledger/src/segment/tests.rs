@@ -84,7 +84,7 @@ impl Store {
 }
 
 impl Fetch for Store {
-    fn block(&self, segment: &Digest, block: u32) -> Result<RawBlock, SegmentError> {
+    fn block(&self, segment: &Digest, block: u32, _: Option<RawBlock>) -> Result<RawBlock, SegmentError> {
         self.loads.borrow_mut().push((*segment, block));
         self.segments[segment].load_block(block).map(Arc::new)
     }

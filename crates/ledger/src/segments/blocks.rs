@@ -41,6 +41,13 @@ impl BlockCache {
         }
     }
 
+    /// Drops what would not be kept beside so many bytes more.
+    pub(super) fn make_room(&mut self, bytes: usize) {
+        while self.bytes + bytes > BLOCK_CACHE_BYTES_MAX && !self.blocks.is_empty() {
+            self.drop_oldest();
+        }
+    }
+
     fn drop_oldest(&mut self) {
         let oldest = self.blocks.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
         if let Some((bytes, _)) = oldest.and_then(|key| self.blocks.remove(&key)) {

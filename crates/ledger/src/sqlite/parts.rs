@@ -10,6 +10,7 @@ use super::log::{self, Bodies, Log, SealedRange};
 use super::{Reader, Records, SqliteLedger, lock};
 use crate::error::LedgerError;
 use crate::record::bytes_in;
+use crate::segment::Blocks;
 use crate::turns::Turns;
 use crate::{Ledger, Part, PartSink, Result};
 
@@ -34,30 +35,36 @@ struct Run {
     places: Vec<Option<Range<usize>>>,
 }
 
-/// A connection to the log that a thread has for itself.
+/// What a thread has for itself: a connection to the log, and the block that it is reading, which is large and is not to be
+/// unpacked again because another thread had one unpacked meanwhile.
 struct Own<'l> {
     ledger: &'l SqliteLedger,
     /// With one to the index, so that others can have both again.
     lent: Option<Reader>,
     opened: Option<Connection>,
+    blocks: Blocks<'l>,
 }
 
 impl<'l> Own<'l> {
-    /// For a thread that reads ahead. It needs no index, so none is opened for it.
-    fn another(ledger: &'l SqliteLedger) -> Self {
-        Self { ledger, lent: lock(&ledger.readers).pop(), opened: None }
+    fn new(ledger: &'l SqliteLedger, lent: Option<Reader>) -> Self {
+        Self { ledger, lent, opened: None, blocks: Blocks::new(&*ledger.segments) }
     }
 
-    fn log(&mut self) -> Result<&Connection> {
+    /// For a thread that reads ahead. It needs no index, so none is opened for it.
+    fn another(ledger: &'l SqliteLedger) -> Self {
+        Self::new(ledger, lock(&ledger.readers).pop())
+    }
+
+    fn log_and_blocks(&mut self) -> Result<(&Connection, &mut Blocks<'l>)> {
         if let Some(reader) = &self.lent {
-            return Ok(&reader.log);
+            return Ok((&reader.log, &mut self.blocks));
         }
         if self.opened.is_none() {
             let log = log::open(&self.ledger.dir.join("log.db"), self.ledger.vfs())?;
             log::only_read(&log)?;
             self.opened = Some(log);
         }
-        Ok(self.opened.as_ref().expect("it was just opened"))
+        Ok((self.opened.as_ref().expect("it was just opened"), &mut self.blocks))
     }
 }
 
@@ -78,9 +85,10 @@ impl SqliteLedger {
     pub(super) fn stream_parts(&self, parts: &[Part], sink: &mut PartSink<'_>) -> Result<()> {
         let reader = self.reader()?;
         let plans = self.plans(&reader, parts)?;
-        let mut own = Own { ledger: self, lent: Some(reader), opened: None };
+        let mut own = Own::new(self, Some(reader));
         let work = |own: &mut Own<'_>, at: usize, Fetched { mut run, .. }| {
-            let fetched = own.log().and_then(|log| self.fetch(log, plans[at].parts, &mut run));
+            let fetched =
+                own.log_and_blocks().and_then(|(log, blocks)| self.fetch(log, blocks, plans[at].parts, &mut run));
             Fetched { run, failure: fetched.err() }
         };
         let turns = Turns { count: plans.len(), is_theirs: &|at| plans[at].ahead, work: &work };
@@ -96,7 +104,7 @@ impl SqliteLedger {
     }
 
     /// Reads the bodies of parts in one transaction, so that the log is locked once and not for each.
-    fn fetch(&self, log: &Connection, parts: &[Part], run: &mut Run) -> Result<()> {
+    fn fetch(&self, log: &Connection, blocks: &mut Blocks<'_>, parts: &[Part], run: &mut Run) -> Result<()> {
         let look = Log(log).held()?;
         let records = Records { log: Log(&look), segments: &self.segments };
         let sealed = records.log.last_sealed()?;
@@ -113,7 +121,7 @@ impl SqliteLedger {
                 n if n > sealed => end = hot.put(n, &mut run.bodies, start)?,
                 n => {
                     run.bodies.truncate(start);
-                    self.append_sealed(records, n, &mut range, &mut run.bodies)?;
+                    self.append_sealed(records, n, &mut range, blocks, &mut run.bodies)?;
                     end = run.bodies.len();
                 }
             }
@@ -131,13 +139,14 @@ impl SqliteLedger {
         records: Records<'_>,
         n: u64,
         range: &mut Option<SealedRange>,
+        blocks: &mut Blocks<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         if range.is_none_or(|range| !range.holds(n)) {
             *range = records.log.sealed_range(n)?;
         }
         match range {
-            Some(range) => self.segments.append_record(&range.segment, n, out),
+            Some(range) => self.segments.append_record(&range.segment, n, blocks, out),
             None => Err(LedgerError::corrupt(format!("record {n}"), "it is missing")),
         }
     }
