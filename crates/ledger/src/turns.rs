@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Results that are ready before someone wants them. With few, what was read last is still in the processor's cache.
-const AHEAD: usize = 3;
+const AHEAD: usize = 2;
 
 /// Who does which piece, and how.
 pub(crate) struct Turns<'w, S, T> {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 /// Results that each thread has ready before they are wanted. With few, what was read last is still in the processor's cache.
-const AHEAD: usize = 3;
+const AHEAD: usize = 2;
 
 /// How many pieces there are, and how one is done, with the memory of an earlier result.
 pub(super) struct Together<'w, T> {
