@@ -148,7 +148,11 @@ fn what_the_group_before_is_about_to_store_is_known() {
     let lines: Vec<u8> = (0..400).flat_map(|_| dice.line()).collect();
     fs::create_dir(home.path().join("all")).unwrap();
     for n in 0..12 {
-        fs::write(home.path().join(format!("all/{n}.jsonl")), &lines).unwrap();
+        let path = home.path().join(format!("all/{n}.jsonl"));
+        fs::write(&path, &lines).unwrap();
+        // Lines that bear no time are taken to be as old as their file.
+        let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
     }
     let store = Store::create(&home.store(), Env::system()).unwrap();
     let report = import(&store, &home.path().join("all"), ImportBounds { window_bytes: 8 << 20, group_frames: 1 });
