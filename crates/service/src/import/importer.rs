@@ -28,7 +28,7 @@ use super::{DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, S
 use crate::{Result, ServiceError, Store};
 
 /// Groups that are begun again because someone else imported the same file meanwhile.
-const RETRIES_MAX: usize = 5;
+pub(super) const RETRIES_MAX: usize = 5;
 /// How much of what is stored is looked at to find the commit that a file's tail goes back to.
 const REMEMBERED_BYTES: u64 = 4 << 20;
 

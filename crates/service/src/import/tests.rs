@@ -6,6 +6,7 @@ use std::path::Path;
 use enjamb_ledger::Ledger;
 use enjamb_testkit::home::Home;
 
+use super::importer::RETRIES_MAX;
 use super::*;
 use crate::Env;
 
@@ -170,7 +171,8 @@ fn two_who_import_the_same_at_once_end_with_one_of_each() {
     fs::create_dir(&all).unwrap();
     let mut dice = Dice(11);
     let mut whole = Vec::new();
-    for n in 0..6 {
+    // One of them begins again for each file at most, and not more often than it may.
+    for n in 0..RETRIES_MAX - 1 {
         let lines: Vec<u8> = (0..200).flat_map(|_| dice.line()).collect();
         fs::write(all.join(format!("{n}.jsonl")), &lines).unwrap();
         whole.push(lines);
