@@ -66,12 +66,14 @@ enum Words {
     Automaton(AhoCorasick),
 }
 
-/// Words that vectors look for at once. With those of three bytes apart from longer ones, a pass takes half the time.
-const GROUP_WORDS_MAX: usize = 64;
+/// Words that vectors look for at once. With those of three bytes apart from longer ones, and with words together that
+/// begin alike, a pass takes a third of the time.
+const GROUP_WORDS_MAX: usize = 48;
 
 static FINDER: LazyLock<Finder> = LazyLock::new(|| {
     let words = RULES.iter().enumerate().flat_map(|(index, rule)| rule.words.iter().map(move |word| (*word, index)));
-    let (short, long): (Vec<_>, Vec<_>) = words.partition(|(word, _)| word.len() < 4);
+    let (short, mut long): (Vec<_>, Vec<_>) = words.partition(|(word, _)| word.len() < 4);
+    long.sort_unstable();
     let groups = [short, long];
     let groups = groups.iter().flat_map(|words| words.chunks(GROUP_WORDS_MAX)).map(Group::new).collect();
     Finder { groups, forms: RULES.iter().map(|_| OnceLock::new()).collect() }
