@@ -3,6 +3,7 @@
 //! Transcripts have duplicate keys, integers of any size and halves of surrogate pairs. What is kept is kept as text;
 //! what is read is read as far as it goes.
 
+mod scan;
 mod split;
 
 use std::borrow::Cow;
@@ -68,10 +69,20 @@ impl<'a> Object<'a> {
     }
 }
 
+/// Whether a text is one JSON value and nothing else.
+pub(crate) fn is_value(text: &str) -> bool {
+    scan::is_value(text)
+}
+
 /// A string's text. Half a surrogate pair has none, and is shown by the character for that.
 pub(crate) fn text(raw: &str) -> Option<String> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     Some(unescaped(inner).unwrap_or_else(|| unescaped_lossily(inner)))
+}
+
+/// How many bytes the text of a string has, where that can be told without reading it.
+pub(crate) fn text_len(raw: &str) -> Option<usize> {
+    scan::text_len(raw.strip_prefix('"')?.strip_suffix('"')?.as_bytes())
 }
 
 /// The text, copied once from escape to escape; `None` where an escape is none that stands for a character by itself.

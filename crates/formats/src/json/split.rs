@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use super::scan;
 
 /// The members of an object, in order; `None` when the text is no object.
 pub(super) fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
@@ -103,21 +103,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A quote ends a string unless an odd number of backslashes stands before it. Other escapes are passed over unseen:
-    /// there are many, and stopping at each would take longer than all else.
     fn string(&mut self) -> Option<&'a str> {
         let start = self.at;
         (*self.bytes().get(start)? == b'"').then_some(())?;
-        self.at += 1;
-        loop {
-            self.at += memchr(b'"', self.bytes().get(self.at..)?)?;
-            let before = &self.bytes()[start + 1..self.at];
-            let backslashes = before.iter().rev().take_while(|byte| **byte == b'\\').count();
-            self.at += 1;
-            if backslashes % 2 == 0 {
-                return self.text.get(start..self.at);
-            }
-        }
+        self.at = scan::string_end(self.bytes(), start + 1)? + 1;
+        self.text.get(start..self.at)
     }
 
     /// An object or an array, whatever is in it.
