@@ -67,7 +67,7 @@ fn read_message(text: &str, reading: &mut Reading) -> Entry {
         reading.count_unknown("message");
         return Entry::record(verbatim(ID, MESSAGE, text, false));
     };
-    let blocks = read_content(object.get("content"), reading);
+    let blocks = read_content(object.get("content"), role, reading);
     let mut entry = Entry::new(acting(role, &blocks), blocks);
     entry.id = object.text("id");
     entry.model = object.text("model");
@@ -82,16 +82,21 @@ pub(crate) fn acting(role: Role, blocks: &[Block]) -> Role {
 }
 
 /// A string, or an array of blocks.
-pub(crate) fn read_content(raw: Option<&str>, reading: &mut Reading) -> Vec<Block> {
+pub(crate) fn read_content(raw: Option<&str>, role: Role, reading: &mut Reading) -> Vec<Block> {
     let Some(raw) = raw else { return Vec::new() };
-    if let Some(text) = json::text(raw) {
+    if let Some(text) = read_words(raw, role, reading) {
         return vec![Block::Text(text)];
     }
-    json::array(raw).unwrap_or_default().into_iter().map(|block| read_block(block, reading)).collect()
+    json::array(raw).unwrap_or_default().into_iter().map(|block| read_block(block, role, reading)).collect()
 }
 
-pub(crate) fn read_block(raw: &str, reading: &mut Reading) -> Block {
-    let known = Object::within(raw).and_then(|object| known_block(&object, reading));
+/// What a person said is wanted by whoever reads.
+fn read_words(raw: &str, role: Role, reading: &mut Reading) -> Option<String> {
+    if role == Role::Assistant { reading.bulk(raw) } else { json::text(raw) }
+}
+
+pub(crate) fn read_block(raw: &str, role: Role, reading: &mut Reading) -> Block {
+    let known = Object::within(raw).and_then(|object| known_block(&object, role, reading));
     known.unwrap_or_else(|| {
         let kind = kind_of(raw);
         reading.count_unknown(format!("block {kind}"));
@@ -99,11 +104,11 @@ pub(crate) fn read_block(raw: &str, reading: &mut Reading) -> Block {
     })
 }
 
-fn known_block(object: &Object<'_>, reading: &mut Reading) -> Option<Block> {
+fn known_block(object: &Object<'_>, role: Role, reading: &mut Reading) -> Option<Block> {
     Some(match object.text("type")?.as_str() {
-        "text" => Block::Text(object.text("text")?),
+        "text" => Block::Text(read_words(object.get("text")?, role, reading)?),
         "thinking" => Block::Reasoning(Reasoning {
-            text: object.text_or_empty("thinking"),
+            text: object.get("thinking").and_then(|raw| reading.bulk(raw)).unwrap_or_default(),
             signature: object.text("signature").filter(|signature| !signature.is_empty()),
             encrypted: None,
             provider: Some(PROVIDER.to_owned()),
@@ -113,23 +118,23 @@ fn known_block(object: &Object<'_>, reading: &mut Reading) -> Option<Block> {
             provider: Some(PROVIDER.to_owned()),
             ..Reasoning::default()
         }),
-        "tool_use" => Block::ToolCall(read_call(object, false)?),
-        "server_tool_use" => Block::ToolCall(read_call(object, true)?),
+        "tool_use" => Block::ToolCall(read_call(object, false, reading)?),
+        "server_tool_use" => Block::ToolCall(read_call(object, true, reading)?),
         "tool_result" => Block::ToolResult(read_result(object, reading)?),
         "image" => Block::Image(read_image(object)?),
         _ => return None,
     })
 }
 
-fn read_call(object: &Object<'_>, server: bool) -> Option<ToolCall> {
-    let input = object.json("input").unwrap_or_else(|| json::json("{}"));
+fn read_call(object: &Object<'_>, server: bool, reading: &mut Reading) -> Option<ToolCall> {
+    let input = reading.bulk_json(object.get("input").unwrap_or("{}"));
     Some(ToolCall { id: object.text("id")?, name: object.text("name")?, input, server })
 }
 
 fn read_result(object: &Object<'_>, reading: &mut Reading) -> Option<ToolResult> {
     let content = match object.get("content") {
         None => Vec::new(),
-        Some(raw) => match json::text(raw) {
+        Some(raw) => match reading.bulk(raw) {
             Some(text) if text.is_empty() => Vec::new(),
             Some(text) => vec![Block::Text(text)],
             None => json::array(raw)?.into_iter().map(|part| read_part(part, reading)).collect(),
@@ -142,7 +147,7 @@ fn read_result(object: &Object<'_>, reading: &mut Reading) -> Option<ToolResult>
 fn read_part(raw: &str, reading: &mut Reading) -> Block {
     let object = Object::within(raw);
     let part = object.and_then(|object| match object.text("type")?.as_str() {
-        "text" => object.text("text").map(Block::Text),
+        "text" => reading.bulk(object.get("text")?).map(Block::Text),
         "image" => read_image(&object).map(Block::Image),
         _ => None,
     });

@@ -51,7 +51,11 @@ impl Format for ClaudeCode {
     }
 
     fn understand(&self, items: &[Item<'_>]) -> Reading {
-        read::understand(items)
+        read::understand(items, Detail::Whole)
+    }
+
+    fn measure(&self, items: &[Item<'_>]) -> Reading {
+        read::understand(items, Detail::Measure)
     }
 
     fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {

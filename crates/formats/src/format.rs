@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use enjamb_core::Json;
 use enjamb_core::conversation::{Block, Conversation, Entry, attribute};
 
 use crate::check;
@@ -11,11 +12,16 @@ use crate::encoder::{Before, Collecting, Encoder};
 use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
-use crate::outline::Detail;
+use crate::json;
+use crate::outline::{Detail, note_let_go};
 use crate::position::{FormatError, Position};
 use crate::problem::Problem;
 use crate::reader::{Collected, ItemReader};
+use crate::tokens::TokenCounting;
 use crate::unrolled::UnrolledLine;
+
+/// What stands for a text that only its measure is asked of.
+const STAND_IN: &str = "…";
 
 /// A runtime's or a provider's way to write a conversation down.
 ///
@@ -29,6 +35,12 @@ pub trait Format: Sync {
 
     /// What the items of a delta say.
     fn understand(&self, items: &[Item<'_>]) -> Reading;
+
+    /// As [`Format::understand`], for who asks who spoke, when, and how much: tokens are counted alike, by bytes. A format
+    /// overrides this when it need not read for that what tools and assistants said.
+    fn measure(&self, items: &[Item<'_>]) -> Reading {
+        self.understand(items)
+    }
 
     /// Reads items one at a time. A format overrides this when it need not see them all at once.
     fn reader(&self, detail: Detail) -> Box<dyn ItemReader + '_> {
@@ -175,6 +187,8 @@ pub struct Reading {
     /// The item that is being read.
     pub(crate) here: Option<Position>,
     pub(crate) detail: Detail,
+    /// Tokens of the record that is being read, which its blocks do not hold.
+    pub(crate) let_go: u64,
     /// For each entry, in the order of reading, where its last record begins.
     pub(crate) ends: Vec<u64>,
     /// For each entry, its number in the order of reading; empty where that is the order of the entries.
@@ -204,6 +218,7 @@ impl Reading {
         self.detail.reduce(&mut entry);
         match self.detail {
             Detail::Whole => {}
+            Detail::Measure => note_let_go(&mut entry, std::mem::take(&mut self.let_go)),
             Detail::Outline => self.share_attributes(&mut entry),
             Detail::Skeleton => {
                 self.cwd = entry.attributes.remove(attribute::CWD).map(|cwd| (at, cwd)).or(self.cwd.take())
@@ -212,6 +227,39 @@ impl Reading {
         self.conversation.entries.push(entry);
         self.origins.push(at);
         self.ends.push(at.offset());
+    }
+
+    /// What a tool or an assistant said. Where only its measure is asked for, a mark stands for it.
+    pub(crate) fn bulk(&mut self, raw: &str) -> Option<String> {
+        let measured = if self.is_let_go(raw) { json::text_len(raw) } else { None };
+        match measured {
+            Some(len) => {
+                self.let_go(len, STAND_IN);
+                Some(STAND_IN.to_owned())
+            }
+            None => json::text(raw),
+        }
+    }
+
+    /// What a tool was told, in the same way.
+    pub(crate) fn bulk_json(&mut self, raw: &str) -> Json {
+        const NOTHING: &str = "{}";
+        if !self.is_let_go(raw) {
+            return json::json(raw);
+        }
+        self.let_go(raw.len() - memchr::memchr2_iter(b'\n', b'\r', raw.as_bytes()).count(), NOTHING);
+        json::json(NOTHING)
+    }
+
+    /// Whether more is let go than what stands for it.
+    fn is_let_go(&self, raw: &str) -> bool {
+        const LITTLE: usize = 64;
+        self.detail == Detail::Measure && raw.len() > LITTLE
+    }
+
+    fn let_go(&mut self, len: usize, stand_in: &str) {
+        let tokens = |len| TokenCounting::of_bytes(len as u64);
+        self.let_go += tokens(len).saturating_sub(tokens(stand_in.len()));
     }
 
     /// Most entries say of themselves what the one before said. That is held once.

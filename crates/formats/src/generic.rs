@@ -110,7 +110,7 @@ fn read_content(raw: Option<&str>, reading: &mut Reading, depth: u32) -> Vec<Blo
 fn read_part(raw: &str, reading: &mut Reading, depth: u32) -> Block {
     let object = Object::within(raw);
     let own = object.as_ref().and_then(|object| own_part(object, reading, depth));
-    own.or_else(|| chat::read_part(object.as_ref()?)).unwrap_or_else(|| anthropic::read_block(raw, reading))
+    own.or_else(|| chat::read_part(object.as_ref()?)).unwrap_or_else(|| anthropic::read_block(raw, Role::User, reading))
 }
 
 fn own_part(object: &Object<'_>, reading: &mut Reading, depth: u32) -> Option<Block> {

@@ -19,6 +19,8 @@ pub enum Detail {
     Outline,
     /// Of what else is known about an entry, only what tells how it stands.
     Skeleton,
+    /// What people said, and of what tools and assistants said how much it is.
+    Measure,
 }
 
 /// Bytes of a text that stay in an outline: enough to tell by which words it begins.
@@ -29,7 +31,7 @@ const FEW_BYTES_KEPT: usize = 40;
 impl Detail {
     /// Leaves of an entry what is wanted.
     pub(crate) fn reduce(self, entry: &mut Entry) {
-        if self != Self::Whole {
+        if matches!(self, Self::Outline | Self::Skeleton) {
             let blocks = std::mem::take(&mut entry.blocks);
             entry.blocks = outlined(entry, blocks, self);
             entry.blocks.shrink_to_fit();
@@ -42,6 +44,19 @@ impl Detail {
 
 /// Attributes that a check asks for.
 const STANDING: [&str; 5] = [attribute::CWD, attribute::COPIED, attribute::KEPT, HEAVY_TEXT, HEAVY_IMAGE];
+
+/// Attribute under which the tokens are remembered that an entry has besides those of its blocks.
+const LET_GO: &str = "let_go";
+
+/// Notes that so many tokens more were let go of an entry.
+pub(crate) fn note_let_go(entry: &mut Entry, tokens: u64) {
+    let tokens = let_go(entry) + tokens;
+    entry.set_attribute(LET_GO, (tokens > 0).then(|| tokens.to_string()));
+}
+
+pub(crate) fn let_go(entry: &Entry) -> u64 {
+    entry.attribute(LET_GO).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
 
 /// Blocks smaller than this are taken by every provider.
 const HEAVY_BYTES_MIN: usize = 4 << 20;

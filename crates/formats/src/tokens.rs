@@ -8,6 +8,8 @@
 
 use enjamb_core::conversation::{Block, Conversation, Entry, Reasoning, Role, attribute};
 
+use crate::outline::let_go;
+
 /// How to measure what no provider counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenCounting {
@@ -63,7 +65,7 @@ impl Tokens {
                 reported += output;
                 counted_reply = true;
             } else if !counted_reply {
-                measured += entry.blocks.iter().map(|block| measure(block, counting)).sum::<u64>();
+                measured += entry.blocks.iter().map(|block| measure(block, counting)).sum::<u64>() + let_go(entry);
             }
         }
         let method = if reported > 0 { TokenMethod::Usage } else { counting.method() };
@@ -83,9 +85,13 @@ impl TokenCounting {
     pub fn count(self, text: &str) -> u64 {
         match self {
             Self::Exact => bpe_openai::o200k_base().count(text) as u64,
-            // 2.8 bytes a token, the mean over real transcripts, in whole numbers and rounded up.
-            Self::Cheap => (text.len() as u64 * 10).div_ceil(28),
+            Self::Cheap => Self::of_bytes(text.len() as u64),
         }
+    }
+
+    /// 2.8 bytes a token, the mean over real transcripts, in whole numbers and rounded up.
+    pub(crate) const fn of_bytes(len: u64) -> u64 {
+        (len * 10).div_ceil(28)
     }
 }
 

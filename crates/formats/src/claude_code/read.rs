@@ -10,7 +10,7 @@ use crate::anthropic::{acting, read_content, read_usage, verbatim};
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::Object;
-use crate::outline::{Detail, outlined};
+use crate::outline::{Detail, note_let_go, outlined};
 use crate::position::Position;
 use crate::reader::ItemReader;
 
@@ -138,8 +138,8 @@ pub(super) struct Reader {
     repeated: Vec<(Position, usize)>,
 }
 
-pub(super) fn understand(items: &[Item<'_>]) -> Reading {
-    let mut reader = Box::new(Reader::default());
+pub(super) fn understand(items: &[Item<'_>], detail: Detail) -> Reading {
+    let mut reader = Box::new(Reader::new(detail));
     items.iter().for_each(|item| reader.item(item));
     reader.finish()
 }
@@ -147,6 +147,7 @@ pub(super) fn understand(items: &[Item<'_>]) -> Reading {
 impl ItemReader for Reader {
     fn item(&mut self, item: &Item<'_>) {
         self.reading.here = Some(item.at);
+        self.reading.let_go = 0;
         self.line(item.at, item.json());
     }
 
@@ -216,7 +217,7 @@ impl Reader {
     }
 
     fn user(&mut self, record: &Record<'_>, message: &Object<'_>) -> usize {
-        let blocks = read_content(message.get("content"), &mut self.reading);
+        let blocks = read_content(message.get("content"), Role::User, &mut self.reading);
         if record.object.flag("isCompactSummary") {
             return self.summary(record, blocks);
         }
@@ -254,7 +255,7 @@ impl Reader {
     }
 
     fn assistant(&mut self, record: &Record<'_>, message: &Object<'_>) -> usize {
-        let blocks = read_content(message.get("content"), &mut self.reading);
+        let blocks = read_content(message.get("content"), Role::Assistant, &mut self.reading);
         let usage = read_reply_usage(message);
         let message_id = message.text("id");
         let known = message_id.as_ref().and_then(|id| self.replies.get(id)).copied();
@@ -278,9 +279,13 @@ impl Reader {
 
     /// Adds to a reply that came in several records.
     fn go_on(&mut self, record: &Record<'_>, index: usize, blocks: Vec<Block>) -> usize {
-        let detail = self.reading.detail;
+        let (detail, let_go) = (self.reading.detail, std::mem::take(&mut self.reading.let_go));
         let entry = &mut self.reading.conversation.entries[index];
-        let blocks = if detail == Detail::Whole { blocks } else { outlined(entry, blocks, detail) };
+        note_let_go(entry, let_go);
+        let blocks = match detail {
+            Detail::Whole | Detail::Measure => blocks,
+            Detail::Outline | Detail::Skeleton => outlined(entry, blocks, detail),
+        };
         entry.blocks.extend(blocks);
         self.reading.ends[index] = record.at.offset();
         index
@@ -295,7 +300,7 @@ impl Reader {
     }
 
     fn bookkeeping(&mut self, record: &Record<'_>) -> usize {
-        let block = Block::Verbatim(record.verbatim());
+        let block = Block::Verbatim(record.verbatim(self.reading.detail));
         let index = self.push(record, record.entry(Role::System, vec![block]));
         if record.is_boundary() {
             self.boundary = Some(index);
@@ -338,14 +343,15 @@ impl Record<'_> {
     }
 
     /// The record as it is, under its type and what its type calls its kind.
-    fn verbatim(&self) -> Verbatim {
+    fn verbatim(&self, detail: Detail) -> Verbatim {
         let attachment = self.object.object("attachment").and_then(|attachment| attachment.text("type"));
         let shown = attachment.as_ref().is_some_and(|kind| TELLING.contains(&kind.as_str()));
         let kind = match attachment.or_else(|| self.object.text("subtype")) {
             Some(subtype) => format!("{}/{subtype}", self.kind),
             None => self.kind.clone(),
         };
-        verbatim(ID, &kind, self.text, shown)
+        let text = if detail == Detail::Measure { "{}" } else { self.text };
+        verbatim(ID, &kind, text, shown)
     }
 
     fn lacks(&self) -> Lacks {

@@ -4,7 +4,7 @@ use enjamb_core::conversation::{Block, Entry, Role, Standing, attribute};
 
 use super::*;
 use crate::inspection::{Damage, Look};
-use crate::tokens::TokenMethod;
+use crate::tokens::{TokenCounting, TokenMethod, Tokens};
 
 /// A record of the tree: `u1<-` is the root, `u2<u1` follows it.
 fn record(link: &str, kind: &str, more: &str, message: &str) -> String {
@@ -88,6 +88,46 @@ fn records_of_one_reply_are_one_message_and_counted_once() {
     assert_eq!(found.models, ["claude-x"]);
     assert!(found.unknown.is_empty(), "{:?}", found.unknown);
     assert_eq!(told(&lines)[1], "assistant context: thought, call t1");
+}
+
+#[test]
+fn who_spoke_and_how_much_is_told_without_the_words() {
+    let (long, told) = (r#"line of \"words\"\né\\"#.repeat(30), "what a person asks ".repeat(20));
+    let numbered = long.clone() + r"\u00e9";
+    let thought = format!(r#"{{"type":"thinking","thinking":"{long}","signature":"s"}}"#);
+    let input = format!(r#"{{"type":"tool_use","id":"t1","name":"Bash","input":{{"command":"{long}"}}}}"#);
+    let results = format!(
+        r#"[{{"type":"tool_result","tool_use_id":"t1","content":"{long}"}},{{"type":"tool_result","tool_use_id":"t2","content":[{{"type":"text","text":"{numbered}"}}]}}]"#
+    );
+    let text = [
+        user("u1<-", &told),
+        assistant("a1<u1", "m1", &thought, "null", 0),
+        assistant("a2<a1", "m1", &input, "\"tool_use\"", 0),
+        record("u2<a2", "user", "", &format!(r#"{{"role":"user","content":{results}}}"#)),
+        said("a3<u2", "m2", &long),
+        boundary("b<a3", ""),
+        summary("u3<b", &told),
+        r#"{"type":"progress","data":{"much":1}}"#.to_owned() + "\n",
+    ]
+    .concat();
+    let items = ClaudeCode.framing().items(text.as_bytes()).unwrap().items;
+    let (whole, measured) = (ClaudeCode.understand(&items), ClaudeCode.measure(&items));
+    let counted = |reading: &Reading| Tokens::of(&reading.conversation, TokenCounting::Cheap);
+    assert_eq!(counted(&measured), counted(&whole));
+    assert!(counted(&whole).count > 5 * long.len() as u64 / 4, "{:?}", counted(&whole));
+    let facts = |entry: &Entry| {
+        let kinds: Vec<_> = entry.blocks.iter().map(std::mem::discriminant).collect();
+        (entry.role, entry.standing, entry.synthetic, entry.at, entry.id.clone(), entry.usage, kinds)
+    };
+    let both = measured.conversation.entries.iter().zip(&whole.conversation.entries);
+    assert_eq!(measured.conversation.entries.len(), whole.conversation.entries.len());
+    for (measured, whole) in both {
+        assert_eq!(facts(measured), facts(whole));
+        let words =
+            |entry: &Entry| entry.blocks.iter().filter(|block| block.as_verbatim().is_none()).cloned().collect();
+        let (kept, said): (Vec<Block>, Vec<Block>) = (words(measured), words(whole));
+        assert_eq!(kept == said, whole.role == Role::User || said.is_empty(), "only people are listened to");
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(super) struct Record {
 
 pub(super) fn understand(format: &dyn Format, bytes: &[u8]) -> Option<Understood> {
     let items = format.framing().items(bytes).ok()?;
-    let reading = format.understand(&items.items);
+    let reading = format.measure(&items.items);
     let mut ends = format.split(bytes).ok()?;
     // A window of blank lines alone has no items, and is not to be lost.
     if ends.is_empty() && !bytes.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use enjamb_core::conversation::{Block, Image, ImageSource};
+use enjamb_core::conversation::{Block, Image, ImageSource, Role};
 
 use super::{Plan, Survey};
 use crate::adapt::{is_plain_id, plain_id};
@@ -88,7 +88,7 @@ struct Ward<'r> {
 
 impl Ward<'_> {
     fn treat(&mut self, raw: &str, at: Position) -> Treated {
-        let block = read_block(raw, &mut Reading::default());
+        let block = read_block(raw, Role::User, &mut Reading::default());
         match &block {
             Block::ToolCall(call) if !call.server && !self.calls.insert(call.id.clone()) => {
                 return Treated::Gone(Code::CallRepeated, "left out a call that was made before");
