@@ -13,6 +13,7 @@ use crate::fidelity::Encoded;
 use crate::framing::{DamageReport, Framing, Item, Piece, Unframed, Weight};
 use crate::inspection::{Damage, Inspection, Look};
 use crate::json;
+use crate::label::Label;
 use crate::outline::{Detail, note_let_go};
 use crate::position::{FormatError, Position};
 use crate::problem::Problem;
@@ -178,6 +179,8 @@ pub struct Reading {
     pub unknown: BTreeMap<String, u64>,
     /// Items of the delta, messages or not.
     pub records: u64,
+    /// What each item says it is, where whoever measured them noted it.
+    pub labels: Vec<Label>,
     /// Places that hold no item.
     pub damage: DamageReport,
     /// What is wrong with the records of this format, beyond the conversation that they hold.

@@ -4,7 +4,7 @@ use crate::framing::Item;
 use crate::json::Object;
 
 /// The name of a record's kind, and its own.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     pub kind: String,
     pub id: Option<String>,
@@ -16,7 +16,15 @@ impl Label {
     }
 
     fn of_json(json: &str) -> Self {
-        let Some(object) = Object::within(json) else { return Self { kind: "untyped".to_owned(), id: None } };
+        Object::within(json).map_or_else(Self::untyped, |object| Self::of_object(&object))
+    }
+
+    /// Of what says nothing of itself.
+    pub(crate) fn untyped() -> Self {
+        Self { kind: "untyped".to_owned(), id: None }
+    }
+
+    pub(crate) fn of_object(object: &Object<'_>) -> Self {
         // A message of opencode's is beside its parts.
         let role =
             || object.text("role").or_else(|| object.text("table")).or_else(|| object.object("info")?.text("role"));

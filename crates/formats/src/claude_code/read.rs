@@ -10,6 +10,7 @@ use crate::anthropic::{acting, read_content, read_usage, verbatim};
 use crate::format::Reading;
 use crate::framing::Item;
 use crate::json::Object;
+use crate::label::Label;
 use crate::outline::{Detail, note_let_go, outlined};
 use crate::position::Position;
 use crate::reader::ItemReader;
@@ -181,7 +182,11 @@ impl Reader {
     }
 
     fn line(&mut self, at: Position, text: &str) {
-        let Some(object) = Object::within(text) else {
+        let object = Object::within(text);
+        if self.reading.detail == Detail::Measure {
+            self.reading.labels.push(object.as_ref().map_or_else(Label::untyped, Label::of_object));
+        }
+        let Some(object) = object else {
             self.reading.count_unknown("record");
             self.reading.push(at, Entry::record(verbatim(ID, "record", text, false)));
             return;

@@ -6,6 +6,8 @@
 use wide::u8x16;
 
 const BLOCK: usize = 64;
+/// Bytes up to this one may only stand in a string as escapes.
+const CONTROL_MAX: u8 = 0x1f;
 
 /// A bit for each byte of a block, the first lowest.
 struct Marks {
@@ -15,7 +17,17 @@ struct Marks {
 
 /// Where the string ends whose opening quote stands before `at`: the place of its closing quote.
 pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    find_end(bytes, at, |_, _, _| true)
+    short_end(bytes, at).or_else(|| find_end(bytes, at, |_, _, _| true))
+}
+
+/// The same for a short string of nothing but plain characters, as names and ids are: for those a block is much.
+fn short_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let sixteen = u8x16::new(*bytes.get(at..)?.first_chunk()?);
+    let equal = |wanted| sixteen.simd_eq(u8x16::splat(wanted)).to_bitmask();
+    let odd = equal(b'\\') | sixteen.min(u8x16::splat(CONTROL_MAX)).simd_eq(sixteen).to_bitmask();
+    let ends = equal(b'"');
+    let is_plain = ends != 0 && odd & (ends ^ (ends - 1)) == 0;
+    is_plain.then(|| at + ends.trailing_zeros() as usize)
 }
 
 /// Goes through a string block by block. `admit` is given where each block begins, which of its bytes are escaped, and
@@ -100,19 +112,19 @@ pub(super) fn text_len(inner: &[u8]) -> Option<usize> {
 
 /// Whether the string whose opening quote stands before `at` is as JSON has them; if so, the place of its closing quote.
 pub(super) fn checked_string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    find_end(bytes, at, |at, mut escaped, within| {
+    let admit = |at: usize, mut escaped: u64, within: u64| {
         let mut is_good = controls(&block(bytes, at)) & within == 0;
         while is_good && escaped != 0 {
             is_good = is_escape(&bytes[at + escaped.trailing_zeros() as usize..]);
             escaped &= escaped - 1;
         }
         is_good
-    })
+    };
+    short_end(bytes, at).or_else(|| find_end(bytes, at, admit))
 }
 
-/// Which bytes may only stand in a string as escapes.
 fn controls(block: &[u8; BLOCK]) -> u64 {
-    each(block, |sixteen| sixteen.min(u8x16::splat(0x1f)).simd_eq(sixteen))
+    each(block, |sixteen| sixteen.min(u8x16::splat(CONTROL_MAX)).simd_eq(sixteen))
 }
 
 /// Whether what follows a backslash stands for a character, or for half of one.

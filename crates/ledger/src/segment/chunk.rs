@@ -3,7 +3,8 @@
 //! The cut points are part of the format: chunks of two segments are the same only when both were cut alike. They are
 //! those of FastCDC (2020) with normalization level 1, which the golden list below pins.
 
-use fastcdc::v2020::{Normalization, cut, select_masks};
+use enjamb_core::Digest;
+use fastcdc::v2020::{self, Normalization, select_masks};
 
 const BYTES_MIN: usize = 2 << 10;
 const BYTES_AVG: usize = 8 << 10;
@@ -14,8 +15,20 @@ pub(super) const OBJECT_BYTES_MIN: usize = 4 << 10;
 /// The length of the chunk that `rest` begins with. It depends on no more than the first [`BYTES_MAX`] bytes.
 pub(super) fn first_len(rest: &[u8]) -> usize {
     let (strict, relaxed) = select_masks(BYTES_AVG, Normalization::Level1);
-    let (_, len) = cut(rest, BYTES_MIN, BYTES_AVG, BYTES_MAX, strict, relaxed, strict << 1, relaxed << 1);
+    let (_, len) = v2020::cut(rest, BYTES_MIN, BYTES_AVG, BYTES_MAX, strict, relaxed, strict << 1, relaxed << 1);
     len
+}
+
+/// A piece of an object that is cut: how long it is, and what its bytes come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub len: u32,
+    pub digest: Digest,
+}
+
+/// Cuts an artifact that is at hand as a whole. That needs no segment, so it can be done before there is one.
+pub fn cut(artifact: &[u8]) -> Vec<Cut> {
+    pieces(artifact).map(|piece| Cut { len: piece.len() as u32, digest: Digest::of(piece) }).collect()
 }
 
 /// The pieces that an object is stored as, in order.

@@ -55,6 +55,7 @@ mod tests;
 
 pub use artifact::ArtifactSink;
 pub use block::Codec;
+pub use chunk::{Cut, cut};
 pub use error::{Finding, Place, SegmentError, SegmentWriteError};
 pub use footer::{Artifact, Block, Chunk, ChunkAt, Entry, Extent, Footer, Record, Run, Source, Tables};
 pub use layout::Key;

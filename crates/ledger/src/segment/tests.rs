@@ -206,7 +206,7 @@ fn a_stream_is_cut_as_the_whole_is() {
 fn what_is_at_hand_is_stored_as_a_stream_is() {
     let artifacts = [noise(1, 300 << 10), Vec::new(), noise(2, 100), vec![0; 200 << 10], noise(1, 300 << 10)];
     let mut writer = SegmentWriter::new(Vec::new(), SMALL_BLOCKS, |_: &Digest| None).unwrap();
-    artifacts.iter().for_each(|bytes| writer.add_artifact(ArtifactId::of(bytes), bytes).unwrap());
+    artifacts.iter().for_each(|bytes| writer.add_artifact(ArtifactId::of(bytes), bytes, &cut(bytes)).unwrap());
     let streamed = write(SMALL_BLOCKS, &artifacts.map(Object::Artifact), |_| None);
     let (bytes, summary, _) = writer.finish().unwrap();
     assert_eq!((&bytes, summary), (&streamed.0, streamed.1));

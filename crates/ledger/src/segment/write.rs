@@ -11,7 +11,7 @@ use enjamb_core::{ArtifactId, Digest, Hasher, limits};
 
 use super::artifact::ArtifactSink;
 use super::block::BlockEncoder;
-use super::chunk;
+use super::chunk::{self, Cut};
 use super::error::SegmentWriteError;
 use super::footer::{Artifact, Block, Chunk, ChunkAt, Extent, Footer, Record, Run, Source, Tables};
 use super::layout::{BLOCK_BYTES_MAX, FOOTER_BYTES_MAX, Key, RECORD_BYTES_MAX, Trailer, header};
@@ -135,16 +135,19 @@ impl<W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> SegmentWriter<W, K> {
         Ok(())
     }
 
-    /// Adds an artifact that is at hand as a whole, under the id that its bytes were found to have. Otherwise as
-    /// [`artifact`](Self::artifact).
-    pub fn add_artifact(&mut self, id: ArtifactId, bytes: &[u8]) -> Result<(), SegmentWriteError> {
+    /// Adds an artifact that is at hand as a whole, under the id that its bytes were found to have, in the pieces that it
+    /// was [cut](super::cut) into. Otherwise as [`artifact`](Self::artifact).
+    pub fn add_artifact(&mut self, id: ArtifactId, bytes: &[u8], cuts: &[Cut]) -> Result<(), SegmentWriteError> {
         debug_assert_eq!(id, ArtifactId::of(bytes), "its bytes have another id");
+        debug_assert_eq!(cuts, chunk::cut(bytes), "it is cut elsewhere");
         if bytes.len() as u64 > limits::ARTIFACT_BYTES_MAX {
             return Err(SegmentWriteError::ArtifactTooLarge { max: limits::ARTIFACT_BYTES_MAX });
         }
-        let mut runs = Vec::new();
-        for piece in chunk::pieces(bytes) {
-            push_row(&mut runs, self.store_chunk(piece)?);
+        let (mut runs, mut rest) = (Vec::new(), bytes);
+        for cut in cuts {
+            let (piece, after) = rest.split_at(cut.len as usize);
+            push_row(&mut runs, self.store_cut(piece, cut.digest)?);
+            rest = after;
         }
         self.name(id, runs);
         Ok(())
@@ -229,8 +232,11 @@ impl<W: Write, K: FnMut(&Digest) -> Option<ChunkAt>> SegmentWriter<W, K> {
     /// Stores a chunk of an artifact and returns its row. It gets one even when its bytes are in another segment,
     /// because the row is what a range of the artifact is checked against.
     pub(super) fn store_chunk(&mut self, piece: &[u8]) -> Result<u32, SegmentWriteError> {
+        self.store_cut(piece, Digest::of(piece))
+    }
+
+    fn store_cut(&mut self, piece: &[u8], digest: Digest) -> Result<u32, SegmentWriteError> {
         self.raw_bytes += piece.len() as u64;
-        let digest = Digest::of(piece);
         match self.find(&digest, piece.len()) {
             Found::Row(row) => Ok(row),
             Found::Elsewhere(at) => Ok(self.list(digest, at)),

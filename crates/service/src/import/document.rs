@@ -17,6 +17,7 @@ use super::file::{FileImport, Step};
 use super::group::Group;
 use super::growth::{Known, Sequence, growth};
 use super::judge::Content;
+use super::segment::Lying;
 use super::source::{failed, seek};
 use crate::Result;
 
@@ -122,7 +123,7 @@ impl FileImport {
             let artifact = ArtifactId::of(&bytes[range.clone()]);
             self.part(commit, artifact, range.len() as u64);
             if group.wants(artifact)? {
-                fresh.push((artifact, range));
+                fresh.push(Lying::of(artifact, range, &bytes));
             }
         }
         self.tip = Some(tip);
@@ -139,13 +140,16 @@ impl FileImport {
             self.problems += 1;
             let artifact = ArtifactId::of(&bytes);
             self.part(tip, artifact, bytes.len() as u64);
-            let fresh = if group.wants(artifact)? { vec![(artifact, whole)] } else { Vec::new() };
+            if !group.wants(artifact)? {
+                return Ok(());
+            }
+            let fresh = vec![Lying::of(artifact, whole, &bytes)];
             return group.within(bytes, fresh);
         }
         self.origin.format = UNREAD;
         let stem = Path::new(&self.origin.path).file_stem().and_then(|stem| stem.to_str());
         self.origin.session = self.origin.session.take().or(stem.map(str::to_owned));
-        let commit = self.take(&Content::of(&bytes), None, CommitKind::Snapshot, "explicit", whole);
+        let commit = self.take(Content::of(&bytes), None, CommitKind::Snapshot, "explicit", whole);
         let fresh = group.commit(vec![commit])?;
         group.within(bytes, fresh)
     }

@@ -21,6 +21,7 @@ use super::cut::begins_turn;
 use super::group::{Commit, Group};
 use super::growth::Known;
 use super::judge::{Content, Judged, JudgedPiece, judge};
+use super::segment::Lying;
 use super::source::{KnownPart, SourceState, failed, seek};
 use super::told::Told;
 use super::window::{self, Record, Window};
@@ -161,7 +162,7 @@ impl FileImport {
     /// The commit that a piece becomes.
     fn piece(&mut self, piece: JudgedPiece) -> Commit {
         let JudgedPiece { range, kind, trigger, is_turn, told, records, content } = piece;
-        let Some(told) = told else { return self.take(&content, None, kind, trigger, range) };
+        let Some(told) = told else { return self.take(content, None, kind, trigger, range) };
         if let Some(parent) = self.branches.goes_back(&told) {
             self.tip = Some(parent);
         }
@@ -170,7 +171,7 @@ impl FileImport {
         }
         self.origin.learn(&told);
         let parent = self.tip;
-        let commit = self.take(&content, Some(&told), kind, trigger, range);
+        let commit = self.take(content, Some(&told), kind, trigger, range);
         for record in &records {
             *self.records.entry(record.kind.clone()).or_default() += 1;
         }
@@ -186,18 +187,18 @@ impl FileImport {
     /// Makes a commit of bytes that lie in a window.
     pub(super) fn take(
         &mut self,
-        content: &Content,
+        content: Content,
         told: Option<&Told>,
         kind: CommitKind,
         trigger: &'static str,
         range: Range<usize>,
     ) -> Commit {
-        let &Content { artifact, bytes, ref secrets } = content;
+        let Content { artifact, bytes, secrets, cuts } = content;
         secrets.iter().for_each(|rule| self.secrets.add(rule));
         let delta = Delta { artifact, from: self.offset, bytes, kind, trigger, told };
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         self.part(made.id, artifact, bytes);
-        Commit { made, artifact, range }
+        Commit { made, delta: Lying { id: artifact, range, cuts } }
     }
 
     pub(super) fn part(&mut self, id: CommitId, artifact: ArtifactId, bytes: u64) {
@@ -246,7 +247,8 @@ impl FileImport {
         let made = self.origin.commit(&delta, self.tip, self.fallback());
         self.part(made.id, artifact, bytes);
         // Its bytes have passed through already.
-        group.commit(vec![Commit { made, artifact, range: 0..0 }]).map(drop)
+        let delta = Lying { id: artifact, range: 0..0, cuts: Vec::new() };
+        group.commit(vec![Commit { made, delta }]).map(drop)
     }
 
     fn fallback(&self) -> Timestamp {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io::Read;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +11,7 @@ use enjamb_ledger::{Batch, Ledger, LedgerError, NewArtifact, NewFrame};
 
 use super::bounded::Sender;
 use super::commit::Made;
-use super::segment::Bytes;
+use super::segment::{Bytes, Lying};
 use super::storing::Underway;
 use crate::{Result, ServiceError, Store};
 
@@ -36,8 +35,7 @@ pub(super) enum Sink<'g> {
 /// A commit to be, and where its bytes lie in the window that it was made of.
 pub(super) struct Commit {
     pub made: Made,
-    pub artifact: ArtifactId,
-    pub range: Range<usize>,
+    pub delta: Lying,
 }
 
 pub(super) struct Group<'g> {
@@ -72,12 +70,12 @@ impl<'g> Group<'g> {
 
     /// Adds commits that are not here already. Answers which bytes are for the caller to add: those of a new commit may be
     /// here all the same.
-    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<Vec<(ArtifactId, Range<usize>)>> {
+    pub(super) fn commit(&mut self, commits: Vec<Commit>) -> Result<Vec<Lying>> {
         let ids: Vec<_> = commits.iter().map(|commit| commit.made.id).collect();
-        let artifacts: Vec<_> = commits.iter().map(|commit| commit.artifact).collect();
+        let artifacts: Vec<_> = commits.iter().map(|commit| commit.delta.id).collect();
         let here = self.store.ledger.present(&ids, &artifacts)?;
         let mut fresh = Vec::new();
-        for (at, Commit { made, artifact, range }) in commits.into_iter().enumerate() {
+        for (at, Commit { made, delta }) in commits.into_iter().enumerate() {
             let is_here = here.commits[at] || self.underway.commits.contains(&made.id);
             if is_here || !self.commits.insert(made.id) {
                 self.known += 1;
@@ -86,10 +84,10 @@ impl<'g> Group<'g> {
             let stream = StreamId::new(StreamKind::Context, made.body.principal.clone().unwrap_or_default())?;
             self.frame(stream, made.body.into(), None)?;
             self.made += 1;
-            if here.artifacts[at] || self.underway.artifacts.contains(&artifact) {
-                self.batch.artifacts.push(NewArtifact { id: artifact, bytes: None });
+            if here.artifacts[at] || self.underway.artifacts.contains(&delta.id) {
+                self.batch.artifacts.push(NewArtifact { id: delta.id, bytes: None });
             } else {
-                fresh.push((artifact, range));
+                fresh.push(delta);
             }
         }
         Ok(fresh)
@@ -104,15 +102,15 @@ impl<'g> Group<'g> {
         Ok(!is_here)
     }
 
-    /// Adds artifacts that lie in a window, each under its id.
-    pub(super) fn within(&mut self, window: Vec<u8>, artifacts: Vec<(ArtifactId, Range<usize>)>) -> Result<()> {
+    /// Adds artifacts that lie in a window.
+    pub(super) fn within(&mut self, window: Vec<u8>, artifacts: Vec<Lying>) -> Result<()> {
         if artifacts.is_empty() {
             return Ok(());
         }
         match &self.sink {
             Sink::Segment { sender, .. } => send(sender, Bytes::Within(window, artifacts)),
             Sink::Batch => {
-                for (_, range) in artifacts {
+                for Lying { range, .. } in artifacts {
                     self.inline(window[range].to_vec());
                 }
                 Ok(())

@@ -6,6 +6,7 @@ use std::ops::Range;
 use enjamb_core::ArtifactId;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::redact::secrets;
+use enjamb_ledger::segment::{Cut, cut};
 
 use super::cut::{Piece, pieces};
 use super::told::Told;
@@ -38,12 +39,14 @@ pub(super) struct Content {
     pub bytes: u64,
     /// The rule of each secret.
     pub secrets: Vec<&'static str>,
+    /// The pieces that they are stored as.
+    pub cuts: Vec<Cut>,
 }
 
 impl Content {
     pub(super) fn of(bytes: &[u8]) -> Self {
         let secrets = secrets(bytes).into_iter().map(|secret| secret.rule).collect();
-        Self { artifact: ArtifactId::of(bytes), bytes: bytes.len() as u64, secrets }
+        Self { artifact: ArtifactId::of(bytes), bytes: bytes.len() as u64, secrets, cuts: cut(bytes) }
     }
 }
 

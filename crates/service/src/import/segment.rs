@@ -9,7 +9,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use enjamb_core::{ArtifactId, Digest};
 use enjamb_ledger::SegmentRecord;
-use enjamb_ledger::segment::{ChunkAt, Compression, SegmentOptions, SegmentWriteError, SegmentWriter};
+use enjamb_ledger::segment::{ChunkAt, Compression, Cut, SegmentOptions, SegmentWriteError, SegmentWriter, cut};
 
 use super::bounded::{Receiver, Sender, bounded};
 use crate::{Result, ServiceError};
@@ -48,10 +48,24 @@ impl Chunks {
     }
 }
 
+/// An artifact that lies in a window, and the pieces that it is stored as.
+pub(super) struct Lying {
+    pub id: ArtifactId,
+    pub range: Range<usize>,
+    pub cuts: Vec<Cut>,
+}
+
+impl Lying {
+    pub(super) fn of(id: ArtifactId, range: Range<usize>, window: &[u8]) -> Self {
+        let cuts = cut(&window[range.clone()]);
+        Self { id, range, cuts }
+    }
+}
+
 /// What is to be written.
 pub(super) enum Bytes {
-    /// Artifacts that lie in a window, each under its id.
-    Within(Vec<u8>, Vec<(ArtifactId, Range<usize>)>),
+    /// Artifacts that lie in a window.
+    Within(Vec<u8>, Vec<Lying>),
     /// The next part of one artifact.
     Part(Vec<u8>),
     /// The artifact of the parts so far is whole, or nobody's.
@@ -116,15 +130,11 @@ fn write(
     Ok(Some(WrittenSegment { chunks: footer.own_chunks(record.segment).collect(), record }))
 }
 
-fn write_within(
-    writer: &mut Writer<'_>,
-    window: &[u8],
-    artifacts: Vec<(ArtifactId, Range<usize>)>,
-) -> Result<Vec<(ArtifactId, u64)>> {
+fn write_within(writer: &mut Writer<'_>, window: &[u8], artifacts: Vec<Lying>) -> Result<Vec<(ArtifactId, u64)>> {
     let mut written = Vec::with_capacity(artifacts.len());
-    for (id, range) in artifacts {
+    for Lying { id, range, cuts } in artifacts {
         written.push((id, range.len() as u64));
-        writer.add_artifact(id, &window[range]).map_err(failed)?;
+        writer.add_artifact(id, &window[range], &cuts).map_err(failed)?;
     }
     Ok(written)
 }

@@ -67,7 +67,10 @@ pub(super) struct Record {
 
 pub(super) fn understand(format: &dyn Format, bytes: &[u8]) -> Option<Understood> {
     let items = format.framing().items(bytes).ok()?;
-    let reading = format.measure(&items.items);
+    let mut reading = format.measure(&items.items);
+    let labels = std::mem::take(&mut reading.labels);
+    let is_labelled = labels.len() == items.items.len();
+    let records = if is_labelled { labelled(&items.items, labels) } else { records(&items.items) };
     let mut ends = format.split(bytes).ok()?;
     // A window of blank lines alone has no items, and is not to be lost.
     if ends.is_empty() && !bytes.is_empty() {
@@ -77,13 +80,14 @@ pub(super) fn understand(format: &dyn Format, bytes: &[u8]) -> Option<Understood
         let (Position::Line { number, offset } | Position::Item { number, offset }) = problem.at;
         (offset as usize, number, problem.sentence)
     });
-    Some(Understood { reading, records: records(&items.items), ends, damage: damage.collect() })
+    Some(Understood { reading, records, ends, damage: damage.collect() })
 }
 
 pub(super) fn records(items: &[Item<'_>]) -> Vec<Record> {
-    let record = |item: &Item<'_>| {
-        let Label { kind, id } = Label::of(item);
-        Record { at: item.range.start, kind, uuid: id }
-    };
-    items.iter().map(record).collect()
+    labelled(items, items.iter().map(Label::of))
+}
+
+fn labelled(items: &[Item<'_>], labels: impl IntoIterator<Item = Label>) -> Vec<Record> {
+    let record = |(item, Label { kind, id }): (&Item<'_>, Label)| Record { at: item.range.start, kind, uuid: id };
+    items.iter().zip(labels).map(record).collect()
 }
