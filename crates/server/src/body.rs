@@ -1,5 +1,6 @@
 //! Bodies between threads that block and connections that must not.
 
+use std::future::{Future, poll_fn};
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -65,6 +66,20 @@ impl Read for Reading {
     }
 }
 
+/// What a future comes to at the first look or the second. A body that came with its head is handed over in between.
+pub async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    let mut is_second = false;
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if std::mem::replace(&mut is_second, true) => Poll::Ready(None),
+        Poll::Pending => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
 /// Passes a body on, piece by piece. One that stalls, breaks off or is too long becomes an error, never an end.
 pub async fn pass_on(body: axum::body::Body, to: mpsc::Sender<io::Result<Bytes>>, idle: Duration, bytes_max: u64) {
     use http_body_util::BodyExt;
@@ -87,5 +102,23 @@ pub async fn pass_on(body: axum::body::Body, to: mpsc::Sender<io::Result<Bytes>>
         if to.send(piece).await.is_err() || is_end {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::pin::pin;
+
+    use super::*;
+
+    #[test]
+    fn nobody_looks_a_third_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            assert_eq!(at_once(pin!(ready(1))).await, Some(1));
+            assert_eq!(at_once(pin!(tokio::task::yield_now())).await, Some(()));
+            assert_eq!(at_once(pin!(pending::<()>())).await, None);
+        });
     }
 }

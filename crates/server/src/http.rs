@@ -1,6 +1,7 @@
 //! HTTP: from the table of routes to a router, and from a request to a call and back.
 
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -24,7 +25,7 @@ use tower_service::Service;
 use crate::app::{App, Peer};
 use crate::audit::Entry;
 use crate::auth::Caller;
-use crate::body::{PIECES, Reading, Receiving, pass_on};
+use crate::body::{PIECES, Reading, Receiving, at_once, pass_on};
 use crate::call::{Call, CallHeaders, Reply, ReplyBody, Sent, Source};
 use crate::follower::{Allowed, Follower};
 use crate::keys::{Claimed, Fingerprint};
@@ -440,7 +441,7 @@ async fn take_body(
 /// Takes the body of a request that is refused, if it is small and comes at once: a connection that is closed on bytes that
 /// nobody read takes the answer with it.
 async fn pass_over(body: Body) {
-    let _ = timeout(PASSED_OVER_WITHIN, Limited::new(body, PASSED_OVER_BYTES_MAX).collect()).await;
+    let _ = Box::pin(timeout(PASSED_OVER_WITHIN, Limited::new(body, PASSED_OVER_BYTES_MAX).collect())).await;
 }
 
 /// A body that is small enough to be held, and comes soon enough.
@@ -455,7 +456,13 @@ async fn whole(app: &App, body: Body, headers: &HeaderMap) -> Result<Bytes> {
     if declared.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    match timeout(app.patience.body, Limited::new(body, limit).collect()).await {
+    let mut body = pin!(Limited::new(body, limit).collect());
+    let came = match at_once(body.as_mut()).await {
+        Some(came) => Ok(came),
+        // A timer is large and lies by itself in memory: what nearly no request needs is not to be part of them all.
+        None => Box::pin(timeout(app.patience.body, body)).await,
+    };
+    match came {
         Err(_) => {
             Err(Problem::new(408, "body-too-slow", "the body did not come in time").header("connection", "close"))
         }

@@ -1,6 +1,7 @@
 //! enjamb for programs: HTTP, server-sent events, the Model Context Protocol, tokens. One table of operations (`ops`) is what the router, the
 //! OpenAPI document and the tests of authorization are made from.
 
+mod alarm;
 mod app;
 mod appender;
 mod audit;

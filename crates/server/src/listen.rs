@@ -16,7 +16,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_LENGTH;
 use axum::response::Response;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,6 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::alarm::Alarm;
 use crate::app::Peer;
 use crate::follower::Follower;
 use crate::http::Front;
@@ -317,7 +318,7 @@ impl Connections {
         });
         let io = TokioIo::new(Impatient::new(stream, WRITE_WITHIN));
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(BUFFER);
+        http.timer(Alarm::default()).header_read_timeout(HEADERS_WITHIN).max_buf_size(BUFFER);
         let mut connection = http.serve_connection(io, service);
         let goes_aside = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
             // Broken connections are the other side's business.

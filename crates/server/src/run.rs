@@ -101,7 +101,7 @@ pub async fn permit(app: &Arc<App>) -> Result<OwnedSemaphorePermit> {
     if let Ok(permit) = app.running.clone().try_acquire_owned() {
         return Ok(permit);
     }
-    let waited = timeout(app.patience.queue, app.running.clone().acquire_owned()).await;
+    let waited = Box::pin(timeout(app.patience.queue, app.running.clone().acquire_owned())).await;
     waited.map_err(|_| busy())?.map_err(|_| Problem::shutting_down())
 }
 
