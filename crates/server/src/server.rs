@@ -125,6 +125,7 @@ impl Server {
         app.pace = options.pace;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
+            .worker_threads(request_threads())
             .max_blocking_threads(BLOCKING_MAX)
             .build()
             .map_err(ServeError::Start)?;
@@ -204,6 +205,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Threads that speak HTTP. A processor is left for who stores what they take in: one more of them would merely take turns
+/// with it, and on two processors have those who wait for it wait longer.
+fn request_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get() - 1).max(1)
 }
 
 async fn told_to_end() {
