@@ -19,16 +19,14 @@ pub fn run(serving: &Serving, clients: usize, seconds: u64) -> Result<Value> {
     let mut events = Events::with_capacity(clients);
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
-    all.iter_mut().try_for_each(Client::send)?;
+    all.iter_mut().try_for_each(|client| client.send(Instant::now()))?;
     let mut waiting = clients;
     while waiting > 0 {
         wait(&mut poll, &mut events, None).map_err(broken("waiting for answers"))?;
         for event in &events {
             let client = &mut all[event.token().0];
-            if !client.take()? {
-                continue;
-            }
-            if Instant::now() < until { client.send()? } else { waiting -= 1 }
+            let Some(now) = client.take()? else { continue };
+            if now < until { client.send(now)? } else { waiting -= 1 }
         }
     }
     let seconds = began.elapsed().as_secs_f64();
@@ -48,10 +46,14 @@ pub fn wait(poll: &mut Poll, events: &mut Events, most: Option<Duration>) -> io:
     }
 }
 
+/// An answer to an append is far shorter.
+const ANSWER_BYTES_MAX: usize = 4096;
+
 struct Client {
     stream: TcpStream,
     request: Vec<u8>,
-    got: Vec<u8>,
+    got: Box<[u8; ANSWER_BYTES_MAX]>,
+    got_len: usize,
     began: Instant,
     latencies: Vec<f64>,
 }
@@ -64,34 +66,36 @@ impl Client {
         let mut stream = TcpStream::from_std(stream);
         poll.registry().register(&mut stream, Token(number), Interest::READABLE).map_err(&failed)?;
         let request = request(&serving.append_head(&format!("s{number}")), number).into_bytes();
-        Ok(Self { stream, request, got: Vec::new(), began: Instant::now(), latencies: Vec::new() })
+        let got = Box::new([0; ANSWER_BYTES_MAX]);
+        Ok(Self { stream, request, got, got_len: 0, began: Instant::now(), latencies: Vec::new() })
     }
 
-    fn send(&mut self) -> Result<()> {
-        self.began = Instant::now();
+    fn send(&mut self, now: Instant) -> Result<()> {
+        self.began = now;
         // Nothing else is on its way, so there is room for it.
         self.stream.write_all(&self.request).map_err(broken("an append"))
     }
 
-    /// Takes what has come, and says whether that is the answer. It has to be the next place of the stream. Of what has
+    /// Takes what has come, and says when, if that is the answer. It has to be the next place of the stream. Of what has
     /// come nothing is left: nobody sends anything before the next request.
-    fn take(&mut self) -> Result<bool> {
-        let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer) {
+    fn take(&mut self) -> Result<Option<Instant>> {
+        match self.stream.read(&mut self.got[self.got_len..]) {
             Ok(0) => return Err(broken("an answer")(ErrorKind::UnexpectedEof.into())),
-            Ok(read) => self.got.extend_from_slice(&buffer[..read]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Ok(read) => self.got_len += read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(broken("an answer")(error)),
         }
-        let Some(answer) = Answer::read(&self.got) else { return Ok(false) };
+        let got = &self.got[..self.got_len];
+        let Some(answer) = Answer::read(got) else { return Ok(None) };
         let next = self.latencies.len() as u64 + 1;
         if answer.status != 201 || answer.next.is_some_and(|said| said != next) {
-            let text = String::from_utf8_lossy(&self.got).into_owned();
+            let text = String::from_utf8_lossy(got).into_owned();
             return Err(Failure::usage(format!("append {next} of a stream was answered with {text}")));
         }
-        self.latencies.push(self.began.elapsed().as_secs_f64());
-        self.got.clear();
-        Ok(true)
+        let now = Instant::now();
+        self.latencies.push((now - self.began).as_secs_f64());
+        self.got_len = 0;
+        Ok(Some(now))
     }
 }
 
@@ -112,18 +116,24 @@ pub struct Answer {
 impl Answer {
     /// `None` when it has not come as a whole.
     fn read(got: &[u8]) -> Option<Self> {
-        let head_len = got.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-        let head = std::str::from_utf8(&got[..head_len]).ok()?;
-        let header = |wanted: &str| {
-            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
-            lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
-        };
-        let body_len: usize = header("content-length")?.parse().ok()?;
-        if got.len() < head_len + body_len {
-            return None;
+        let text = std::str::from_utf8(got).ok()?;
+        let (mut head_len, mut body_len, mut next) = (0, None, None);
+        for line in text.split_inclusive('\n') {
+            head_len += line.len();
+            if line == "\r\n" {
+                let is_whole = got.len() >= head_len + body_len?;
+                let status = text.split(' ').nth(1)?.parse().ok()?;
+                return is_whole.then_some(Self { status, next });
+            }
+            let Some(colon) = line.find(':') else { continue };
+            let (name, value) = (&line[..colon], line[colon + 1..].trim());
+            if name.eq_ignore_ascii_case("content-length") {
+                body_len = value.parse::<usize>().ok();
+            } else if name.eq_ignore_ascii_case("etag") {
+                next = value.trim_matches('"').parse().ok();
+            }
         }
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some(Self { status, next: header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()) })
+        None
     }
 
     /// Waits for an answer.
