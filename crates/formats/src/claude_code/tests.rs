@@ -4,6 +4,7 @@ use enjamb_core::conversation::{Block, Entry, Role, Standing, attribute};
 
 use super::*;
 use crate::inspection::{Damage, Look};
+use crate::label::Label;
 use crate::tokens::{TokenCounting, TokenMethod, Tokens};
 
 /// A record of the tree: `u1<-` is the root, `u2<u1` follows it.
@@ -115,6 +116,7 @@ fn who_spoke_and_how_much_is_told_without_the_words() {
     let counted = |reading: &Reading| Tokens::of(&reading.conversation, TokenCounting::Cheap);
     assert_eq!(counted(&measured), counted(&whole));
     assert!(counted(&whole).count > 5 * long.len() as u64 / 4, "{:?}", counted(&whole));
+    assert_eq!(measured.labels, items.iter().map(Label::of).collect::<Vec<_>>());
     let facts = |entry: &Entry| {
         let kinds: Vec<_> = entry.blocks.iter().map(std::mem::discriminant).collect();
         (entry.role, entry.standing, entry.synthetic, entry.at, entry.id.clone(), entry.usage, kinds)
