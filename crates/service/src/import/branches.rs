@@ -1,10 +1,11 @@
 //! Which commit a piece follows: the one before, unless someone went back.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
+use enjamb_core::CommitId;
 use enjamb_core::chain::CommitKind;
 use enjamb_core::conversation::{Raw, Verbatim};
-use enjamb_core::{CommitId, Digest};
 
 use super::told::Told;
 use super::window::Record;
@@ -15,8 +16,10 @@ pub(super) struct Branches {
     commits: Vec<CommitId>,
     /// What each of them followed.
     parents: Vec<Option<CommitId>>,
-    /// By the first half of the digest of a record's id: which of them holds it, and whether nothing stands before it.
+    /// By a hash of a record's id: which of them holds it, and whether nothing stands before it. There are many, and the ids
+    /// themselves would be most of what is held.
     owners: HashMap<u64, (usize, bool)>,
+    hashing: RandomState,
     /// The last commit that holds any. What a runtime notes between turns has no place in the conversation.
     last_owner: usize,
     /// What each turn of this read followed, where it was not rolled back.
@@ -28,7 +31,7 @@ pub(super) struct Branches {
 impl Branches {
     /// The commit that a piece follows, where that is not the last one: someone went back, and asked something else.
     pub(super) fn goes_back(&self, told: &Told) -> Option<CommitId> {
-        let (owner, _) = *self.owners.get(&short(told.follows.as_deref()?))?;
+        let (owner, _) = *self.owners.get(&self.hashing.hash_one(told.follows.as_deref()?))?;
         (owner != self.last_owner && owner >= self.reset).then(|| self.commits[owner])
     }
 
@@ -45,7 +48,7 @@ impl Branches {
     /// What follows when a record says that a message is taken back with all after it: whatever the commit followed that
     /// begins with it. Where one holds more than that, the record itself tells what is left of it.
     pub(super) fn rewound(&self, told: &Told) -> Option<Option<CommitId>> {
-        let (owner, is_first) = *self.owners.get(&short(told.rewound_to.as_deref()?))?;
+        let (owner, is_first) = *self.owners.get(&self.hashing.hash_one(told.rewound_to.as_deref()?))?;
         is_first.then(|| self.parents[owner])
     }
 
@@ -63,7 +66,7 @@ impl Branches {
         self.parents.push(parent);
         for (at, record) in records.iter().enumerate() {
             if let Some(id) = record.uuid.as_deref() {
-                self.owners.insert(short(id), (owner, at == 0));
+                self.owners.insert(self.hashing.hash_one(id), (owner, at == 0));
                 self.last_owner = owner;
             }
         }
@@ -83,10 +86,4 @@ pub(super) fn rewound_to(verbatim: &Verbatim) -> Option<String> {
     let Raw::Json(json) = &verbatim.content else { return None };
     let record: serde_json::Value = (verbatim.kind == "$rewindTo").then(|| serde_json::from_str(json.get()).ok())??;
     record["$rewindTo"].as_str().map(str::to_owned)
-}
-
-fn short(id: &str) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&Digest::of(id.as_bytes()).as_bytes()[..8]);
-    u64::from_le_bytes(first)
 }
