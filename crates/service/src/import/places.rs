@@ -285,7 +285,11 @@ fn sniff(path: &Path) -> Runtime {
     if head.starts_with(b"SQLite format 3\0") {
         return Runtime::OpenCode;
     }
-    whose(&String::from_utf8_lossy(&head), path.extension().is_some_and(|extension| extension == "jsonl"))
+    let is_lines = path.extension().is_some_and(|extension| extension == "jsonl");
+    match std::str::from_utf8(&head) {
+        Ok(head) => whose(head, is_lines),
+        Err(_) => whose(&String::from_utf8_lossy(&head), is_lines),
+    }
 }
 
 /// Whose transcript begins so. Names of members decide, wherever they stand: their order is not fixed.
