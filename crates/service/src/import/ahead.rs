@@ -10,7 +10,7 @@ use super::judge::{Judged, judge};
 use super::window::{self, Window};
 
 /// Bytes of windows that wait to become commits: as many as are judged while the commits before them are made.
-const WAITING_BYTES_MAX: u64 = 24 << 20;
+const WAITING_BYTES_MAX: u64 = 12 << 20;
 
 /// A file that will be read, from where, and up to where.
 pub(super) struct Task {

@@ -22,7 +22,7 @@ const OPTIONS: SegmentOptions = SegmentOptions {
     record_chunk_bytes_min: SegmentOptions::RECORD_CHUNK_BYTES_MIN,
 };
 /// Bytes that wait to be written.
-const WAITING_BYTES_MAX: u64 = 16 << 20;
+const WAITING_BYTES_MAX: u64 = 8 << 20;
 
 /// Chunks that are remembered: a gigabyte and a half. What is forgotten and comes again is stored again.
 const CHUNKS_MAX: usize = 200_000;

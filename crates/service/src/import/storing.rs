@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use enjamb_core::{ArtifactId, CommitId};
-use enjamb_ledger::{Batch, Lease, NewSegment, SegmentRecord};
+use enjamb_ledger::{Batch, Lease, Ledger, NewSegment, SegmentRecord};
 
 use super::SourceFile;
 use super::file::FileImport;
@@ -85,5 +85,7 @@ fn put(store: &Store, segment: Option<(NewSegment, SegmentRecord)>, mut batches:
     for batch in batches.into_iter().filter(|batch| !batch.frames.is_empty()) {
         store.ledger.append(batch)?;
     }
+    // Whoever asks next would have to bring the index up, and read nothing meanwhile.
+    store.ledger.totals().map(drop)?;
     Ok(())
 }
