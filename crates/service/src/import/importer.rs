@@ -27,7 +27,7 @@ use super::things::{self, Keeping, Session};
 use super::{DATABASE_FORMAT, ImportOptions, ImportProgress, Imported, Runtime, SourceFile, packed, path_text, window};
 use crate::{Result, ServiceError, Store};
 
-/// Groups that are begun again because someone else imported the same file meanwhile.
+/// Groups that are begun again, one after the other, because someone else imported the same file meanwhile.
 pub(super) const RETRIES_MAX: usize = 5;
 /// How much of what is stored is looked at to find the commit that a file's tail goes back to.
 const REMEMBERED_BYTES: u64 = 4 << 20;
@@ -412,7 +412,11 @@ impl<'s, 'p> Importer<'s, 'p> {
             let next = self.next_group()?;
             match storing.take().map(Storing::wait) {
                 None => {}
-                Some((Ok(counted), _)) => self.count(counted),
+                Some((Ok(counted), _)) => {
+                    self.count(counted);
+                    // Who gets on has not lost for good, however many others import the same.
+                    retries = 0;
+                }
                 Some((Err(error), taken)) => {
                     // What was read after it counted on it.
                     if let Some(next) = next {

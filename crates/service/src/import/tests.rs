@@ -189,6 +189,36 @@ fn two_who_import_the_same_at_once_end_with_one_of_each() {
     assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
 }
 
+#[test]
+fn an_import_that_gets_on_may_lose_any_number_of_races() {
+    let home = Home::new();
+    let all = home.path().join("all");
+    fs::create_dir(&all).unwrap();
+    let mut dice = Dice(13);
+    for n in 0..2 * (RETRIES_MAX + 2) {
+        let lines: Vec<u8> = (0..40).flat_map(|_| dice.line()).collect();
+        fs::write(all.join(format!("{n}.jsonl")), lines).unwrap();
+    }
+    let store = Store::create(&home.store(), Env::system()).unwrap();
+    let bounds = ImportBounds { window_bytes: 1 << 20, group_frames: 1 };
+    let mut seen = Vec::new();
+    // Every second file is imported by somebody else while it is read.
+    let mut progress = |path: &Path, _, _| {
+        if !seen.iter().any(|before| before == path) {
+            seen.push(path.to_owned());
+            if seen.len().is_multiple_of(2) {
+                import(&store, path, bounds);
+            }
+        }
+    };
+    let report = store.import(files_in(&all).unwrap(), &options(bounds), &mut progress).unwrap();
+    assert_eq!(seen.len(), 2 * (RETRIES_MAX + 2));
+    assert!(report.failed.is_empty(), "{:?}", report.failed);
+    for path in seen {
+        assert!(exported(&store, &path) == fs::read(&path).unwrap(), "{}", path.display());
+    }
+}
+
 /// Imports until so many windows were read, as if the process had ended there; true if all was done before.
 fn break_off(store: &Store, path: &Path, windows: usize) -> bool {
     let mut left = windows;
