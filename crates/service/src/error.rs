@@ -168,6 +168,11 @@ impl ServiceError {
             Self::Ledger(error) => ledger_help(error),
             Self::Line { source, .. } => source.help(),
             Self::Ambiguous { .. } => Some("type one more digit".into()),
+            Self::File { source, .. } => match source.kind() {
+                std::io::ErrorKind::NotFound => Some("name a file or a directory that is there".into()),
+                std::io::ErrorKind::PermissionDenied => Some("let this user read it, or be one who may".into()),
+                _ => None,
+            },
             Self::UnknownStream(_) => Some("enjamb streams".into()),
             Self::Unknown { what: "artifact", .. } => Some("enjamb artifacts".into()),
             Self::Unknown { what: "pack", .. } => Some("enjamb pack list".into()),

@@ -86,7 +86,13 @@ const FRAMES: &[Row] = &[
     row(&["append", "session/n", "--key", "a b"], br#"{"type":"x"}"#, 2, "bad-idempotency-key", &["a b", "128"]),
     row(&["frames", "session/none"], b"", 3, "stream-not-found", &["no stream session/none", "enjamb streams"]),
     row(&["frames"], b"", 2, "bad-request", &["which stream?", "enjamb streams"]),
-    row(&["frames", "import", "nowhere.jsonl"], b"", 3, "file-error", &["nowhere.jsonl", "No such file"]),
+    row(
+        &["frames", "import", "nowhere.jsonl"],
+        b"",
+        3,
+        "file-error",
+        &["nowhere.jsonl", "No such file", "that is there"],
+    ),
     row(&["frames", "import", "."], b"", 2, "bad-file", &["directory"]),
 ];
 
@@ -100,7 +106,7 @@ const ARTIFACTS: &[Row] = &[
     row(&["get", "greeting", "--range", "4-2"], b"", 2, "bad-request", &["\"4-2\"", "A-B"]),
     row(&["get", "greeting", "--range", "x"], b"", 2, "bad-request", &["\"x\"", "0-1023"]),
     row(&["get", "greeting", "--range", "-5"], b"", 2, "bad-request", &["-5"]),
-    row(&["put", "nowhere"], b"", 3, "file-error", &["nowhere", "No such file"]),
+    row(&["put", "nowhere"], b"", 3, "file-error", &["nowhere", "No such file", "that is there"]),
     row(&["put", "."], b"", 2, "bad-file", &["directory"]),
     row(&["put", "--id", ABSENT], b"hello\n", 6, "hash-mismatch", &[HELLO, ABSENT]),
     row(&["put", "--ttl", "5w"], b"x", 2, "bad-request", &["\"5w\"", "30d"]),
