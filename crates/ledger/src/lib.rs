@@ -16,6 +16,7 @@ mod plan;
 mod postgres;
 pub mod private;
 mod record;
+mod repack;
 mod seal;
 pub mod segment;
 mod segments;

@@ -7,6 +7,7 @@ use enjamb_core::{ArtifactId, Digest};
 
 use crate::error::LedgerError;
 use crate::record::Record;
+use crate::repack::Moved;
 use crate::segment::{Blocks, ChunkAt, SegmentOptions, SegmentSummary, SegmentWriter};
 use crate::segments::Segments;
 use crate::{Progress, Result, SealedRange};
@@ -30,10 +31,28 @@ const FRAME_BLOCK_BYTES: usize = 512 << 10;
 pub struct Sealed {
     pub records: u64,
     pub segments: u64,
-    /// Bytes of the records as they were in the log.
+    /// Bytes of the records as they were in the log, and of the artifacts that were written anew.
     pub raw_bytes: u64,
     /// Bytes of the segments they are in now.
     pub stored_bytes: u64,
+}
+
+impl Sealed {
+    pub(crate) const fn of(records: u64, summary: &SegmentSummary, moved: &Moved) -> Self {
+        Self {
+            records,
+            segments: 1 + moved.segments,
+            raw_bytes: summary.raw_bytes + moved.raw_bytes,
+            stored_bytes: summary.bytes + moved.stored_bytes,
+        }
+    }
+
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.records += other.records;
+        self.segments += other.segments;
+        self.raw_bytes += other.raw_bytes;
+        self.stored_bytes += other.stored_bytes;
+    }
 }
 
 /// Records that are to be sealed.
@@ -55,6 +74,10 @@ struct Item {
 impl Item {
     fn is_frame(&self) -> bool {
         self.group.0 == 0
+    }
+
+    fn names_segment(&self) -> bool {
+        self.group.0 == 2
     }
 }
 
@@ -80,17 +103,32 @@ pub(crate) struct Range {
     pub(crate) last: u64,
 }
 
+/// Records of a range, in the order in which they go into a segment.
+pub(crate) struct Layout(Vec<Item>);
+
+impl Layout {
+    /// Records that may name segments.
+    pub(crate) fn naming(&self) -> Vec<u64> {
+        self.0.iter().filter(|item| item.names_segment()).map(|item| item.n).collect()
+    }
+}
+
+/// What records are to be in a segment.
+pub(crate) struct ToSeal<'r> {
+    pub(crate) records: &'r dyn Cold,
+    pub(crate) layout: Layout,
+    pub(crate) moved: Moved,
+}
+
 /// Writes a range of records into a new segment, without what was dropped, and reads it back. Nothing names it yet.
 pub(crate) fn into_segment(
     segments: &Segments,
-    records: &dyn Cold,
-    range: Range,
+    to_seal: &ToSeal<'_>,
     known: HashMap<Digest, ChunkAt>,
     progress: &mut Progress<'_>,
 ) -> Result<SegmentSummary> {
-    let items = lay_out(records, range)?;
     let mut new = segments.create()?;
-    let summary = match write(&mut new, &items, records, known, progress) {
+    let summary = match write(&mut new, to_seal, known, progress) {
         Ok(summary) => summary,
         Err(error) => {
             segments.discard(new);
@@ -98,12 +136,12 @@ pub(crate) fn into_segment(
         }
     };
     segments.publish(new, &summary.digest)?;
-    compare(segments, records, &items, &summary.digest)?;
+    compare(segments, to_seal, &summary.digest)?;
     Ok(summary)
 }
 
 /// Orders the records of a range: frames by stream, then bytes chain by chain, so that reading either reads forward.
-fn lay_out(records: &dyn Cold, range: Range) -> Result<Vec<Item>> {
+pub(crate) fn lay_out(records: &dyn Cold, range: Range) -> Result<Layout> {
     let mut items = Vec::new();
     let mut streams = HashMap::new();
     let mut chains = Chains::default();
@@ -124,7 +162,7 @@ fn lay_out(records: &dyn Cold, range: Range) -> Result<Vec<Item>> {
     })?;
     items.extend(loose.drain(..).map(|n| Item { n, group: (3, 0) }));
     items.sort_by_key(|item| (item.group, item.n));
-    Ok(items)
+    Ok(Layout(items))
 }
 
 /// Which chain a commit belongs to: its parent's, or a new one.
@@ -148,19 +186,18 @@ impl Chains {
 /// Writes the records of a range into a segment.
 fn write(
     new: &mut crate::NewSegment,
-    items: &[Item],
-    records: &dyn Cold,
+    to_seal: &ToSeal<'_>,
     known: HashMap<Digest, ChunkAt>,
     progress: &mut Progress<'_>,
 ) -> Result<SegmentSummary> {
     let mut writer = SegmentWriter::new(new.writer(), COLD, |digest: &Digest| known.get(digest).copied())?;
-    let mut of_frames = true;
+    let (mut of_frames, items) = (true, &to_seal.layout.0);
     for (done, item) in items.iter().enumerate() {
         if of_frames {
             of_frames = item.is_frame();
             writer.end_block_from(if of_frames { FRAME_BLOCK_BYTES } else { 0 })?;
         }
-        writer.add_record(item.n, &body_to_seal(records, item.n)?)?;
+        writer.add_record(item.n, &to_seal.body(item.n)?)?;
         progress(done as u64 + 1, items.len() as u64);
     }
     let (_, summary, _) = writer.finish()?;
@@ -168,11 +205,11 @@ fn write(
 }
 
 /// Reads a new segment back: the log forgets its rows only when the copy says the same.
-fn compare(segments: &Segments, records: &dyn Cold, items: &[Item], segment: &Digest) -> Result<()> {
+fn compare(segments: &Segments, to_seal: &ToSeal<'_>, segment: &Digest) -> Result<()> {
     let sealed = segments.segment(segment)?;
     let mut blocks = Blocks::new(segments);
-    for item in items {
-        if sealed.record(item.n, &mut blocks)? != body_to_seal(records, item.n)? {
+    for item in &to_seal.layout.0 {
+        if sealed.record(item.n, &mut blocks)? != to_seal.body(item.n)? {
             let detail = format!("record {} differs", item.n);
             return Err(LedgerError::corrupt(format!("new segment {segment}"), detail));
         }
@@ -193,18 +230,23 @@ pub(crate) fn known_chunks(segments: &Segments, sealed: &[SealedRange]) -> Resul
     Ok(known)
 }
 
-/// The body a record has from now on: bytes of dropped artifacts do not travel.
-fn body_to_seal(records: &dyn Cold, n: u64) -> Result<Vec<u8>> {
-    let record = records.record(n)?;
-    let (ids, len) = match &record {
-        Record::Bytes { id, bytes } => (vec![*id], bytes.len() as u64),
-        Record::Segment(segment) => (segment.artifacts.iter().map(|(id, _)| *id).collect(), segment.bytes),
-        Record::Frame(_) | Record::Dropped { .. } => return Ok(record.seal(n)),
-    };
-    for id in ids {
-        if records.is_found_in(&id, n)? {
-            return Ok(record.seal(n));
+impl ToSeal<'_> {
+    /// The body a record has from now on: bytes of dropped artifacts do not travel.
+    fn body(&self, n: u64) -> Result<Vec<u8>> {
+        if let Some(moved) = self.moved.record(n) {
+            return Ok(Record::Segment(moved.clone()).seal(n));
         }
+        let record = self.records.record(n)?;
+        let (ids, len) = match &record {
+            Record::Bytes { id, bytes } => (vec![*id], bytes.len() as u64),
+            Record::Segment(segment) => (segment.artifacts.iter().map(|(id, _)| *id).collect(), segment.bytes),
+            Record::Frame(_) | Record::Dropped { .. } => return Ok(record.seal(n)),
+        };
+        for id in ids {
+            if self.records.is_found_in(&id, n)? {
+                return Ok(record.seal(n));
+            }
+        }
+        Ok(Record::Dropped { len }.seal(n))
     }
-    Ok(Record::Dropped { len }.seal(n))
 }

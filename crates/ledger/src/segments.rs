@@ -28,6 +28,8 @@ pub(crate) use upstream::{About, Register, Role, Upstream};
 pub(crate) const AWAY: &str = ".away";
 /// Segments whose footers are kept.
 const OPEN_SEGMENTS_MAX: usize = 64;
+/// Raw blocks that are kept for who reads all once.
+const PASSING_BYTES_MAX: usize = 8 << 20;
 
 /// All segments of a store.
 pub struct Segments {
@@ -58,6 +60,12 @@ impl Segments {
     /// The same, with a place that they live in; what is in the directory is there to be read sooner.
     pub(crate) fn with_upstream(self, upstream: Upstream) -> Self {
         Self { upstream: Some(Arc::new(upstream)), ..self }
+    }
+
+    /// The same, for who reads all once: little that is unpacked is kept, and nothing of it where others would miss it.
+    pub(crate) fn in_passing(&self) -> Self {
+        let blocks = Mutex::new(BlockCache::of(PASSING_BYTES_MAX));
+        Self { dir: self.dir.clone(), upstream: self.upstream.clone(), open: Mutex::default(), blocks }
     }
 
     pub(crate) fn upstream(&self) -> Option<&Upstream> {

@@ -171,6 +171,7 @@ impl ServiceError {
             Self::File { source, .. } => match source.kind() {
                 std::io::ErrorKind::NotFound => Some("name a file or a directory that is there".into()),
                 std::io::ErrorKind::PermissionDenied => Some("let this user read it, or be one who may".into()),
+                std::io::ErrorKind::AlreadyExists => Some("nothing is overwritten; name a file that is not there".into()),
                 _ => None,
             },
             Self::UnknownStream(_) => Some("enjamb streams".into()),

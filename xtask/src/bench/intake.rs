@@ -1,11 +1,12 @@
-//! W5: a directory of transcripts taken in, against copying it; and taken in once more, when nothing is new.
+//! W5: a directory of transcripts taken in, against copying it; and taken in once more, when nothing is new. And what it takes
+//! on disk then, against restic.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::Bench;
 use super::rounds::{self, Sample, System};
 use super::table::{self, Goal, Row};
+use super::{Bench, stored_bytes};
 use crate::Problem;
 use crate::command::on_path;
 
@@ -34,6 +35,29 @@ pub(super) fn run(bench: &Bench, corpus: &Path) -> Result<(), Problem> {
     let goals = |of: usize, goal: f64| move |index: usize| (index == of).then_some(Goal::Within(goal));
     table::print(&format!("{title} a copy with sync"), &rows(&systems, &samples, &goals(1, 5.0)), &samples[0]);
     table::print(&format!("{title} our first time"), &rows(&systems, &samples, &goals(2, 0.05)), &samples[1]);
+    sizes(bench, corpus)
+}
+
+/// Of what restic needs for the same files, once `maintain` was there.
+const STORED_MAX: f64 = 0.75;
+
+/// What is on disk, index included: as it was imported, and after `maintain`.
+fn sizes(bench: &Bench, corpus: &Path) -> Result<(), Problem> {
+    let store = bench.fresh("sized")?;
+    rounds::finished(&mut import(bench, &store, corpus))?;
+    let imported = stored_bytes(&store)?;
+    let maintained = rounds::timed(bench.enjamb(&store).args(["-q", "maintain"]))?;
+    let stored = stored_bytes(&store)?;
+    println!("\nW5  bytes on disk of {}", corpus.display());
+    println!("  {:<28}{imported:>12}", "enjamb import");
+    println!("  {:<28}{stored:>12}  {:.1} s", "and enjamb maintain", maintained.seconds);
+    if let Some((program, line)) = PEERS.iter().find(|(program, _)| *program == "restic" && on_path(program)) {
+        rounds::finished(&mut shell(bench, corpus, line)?)?;
+        let theirs = stored_bytes(&bench.dir.join("peer").join("r"))?;
+        let ratio = stored as f64 / theirs as f64;
+        println!("  {program:<28}{theirs:>12}");
+        println!("  enjamb is {ratio:.3} x restic, at most {STORED_MAX} {}", table::mark(ratio <= STORED_MAX));
+    }
     Ok(())
 }
 

@@ -120,6 +120,21 @@ impl Look<'_> {
         Ok(places)
     }
 
+    /// Whether the index finds an artifact in this very record. A segment may hold several, of which some were dropped.
+    pub(crate) fn is_wanted(&self, n: u64) -> Looked<bool> {
+        let ids = match self.records.record(n)? {
+            Record::Bytes { id, .. } => vec![id],
+            Record::Segment(segment) => segment.artifacts.into_iter().map(|(id, _)| id).collect(),
+            Record::Frame(_) | Record::Dropped { .. } => Vec::new(),
+        };
+        for id in ids {
+            if self.index.artifact(&id)?.is_some_and(|row| row.n == n) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     pub(crate) fn segment_of(&self, id: &ArtifactId, row: &ArtifactRow) -> Looked<Digest> {
         match self.records.record(row.n)? {
             Record::Segment(segment) => Ok(segment.segment),

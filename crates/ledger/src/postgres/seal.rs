@@ -19,8 +19,11 @@ use crate::error::LedgerError;
 use crate::index::{ArtifactRow, artifact_key, unreadable};
 use crate::job::{Fence, JobKind};
 use crate::record::Record;
-use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, absorb, into_segment, known_chunks};
-use crate::segment::{ReadAt, SegmentSummary};
+use crate::repack::Moved;
+use crate::seal::{
+    Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, ToSeal, absorb, into_segment, known_chunks, lay_out,
+};
+use crate::segment::ReadAt;
 use crate::{ArtifactPlace, Progress, Result, SealedRange};
 
 /// Artifacts that are asked about at once.
@@ -74,11 +77,7 @@ impl PostgresLedger {
         self.drop_sealed_rows()?;
         let mut done = Sealed::default();
         while let Some((first, last)) = self.next_range()? {
-            let summary = self.seal_range(&turn, first, last, progress)?;
-            done.records += last - first + 1;
-            done.segments += 1;
-            done.raw_bytes += summary.raw_bytes;
-            done.stored_bytes += summary.bytes;
+            done.add(&self.seal_range(&turn, first, last, progress)?);
         }
         Ok(done)
     }
@@ -107,23 +106,20 @@ impl PostgresLedger {
     }
 
     /// Writes a range of records into a new segment, without what was dropped, and switches to it.
-    fn seal_range(
-        &self,
-        turn: &Held<'_>,
-        first: u64,
-        last: u64,
-        progress: &mut Progress<'_>,
-    ) -> Result<SegmentSummary> {
+    fn seal_range(&self, turn: &Held<'_>, first: u64, last: u64, progress: &mut Progress<'_>) -> Result<Sealed> {
         let sealed = self.ask(|snapshot| snapshot.sealed())?;
         let (replaced, others): (Vec<_>, Vec<_>) =
             sealed.into_iter().partition(|range| range.first_n <= last && range.last_n >= first);
         let known = known_chunks(&self.segments, &others)?;
         let spool = self.spool(first, last)?;
-        let summary = into_segment(&self.segments, &spool, Range { first, last }, known, progress)?;
+        // Artifacts stay in their segments: another node may be writing one that counts on what they hold.
+        let layout = lay_out(&spool, Range { first, last })?;
+        let to_seal = ToSeal { records: &spool, layout, moved: Moved::default() };
+        let summary = into_segment(&self.segments, &to_seal, known, progress)?;
         let range = SealedRange { first_n: first, last_n: last, segment: summary.digest, bytes: summary.bytes };
         self.switch(turn, &range, &replaced)?;
         self.drop_sealed_rows()?;
-        Ok(summary)
+        Ok(Sealed::of(last - first + 1, &summary, &to_seal.moved))
     }
 
     /// Copies a range of records here, so that they can be read in any order.
@@ -221,8 +217,13 @@ impl PostgresLedger {
     /// sealed anew without them.
     pub(crate) fn erase(&self, dropped: &[ArtifactPlace], progress: &mut Progress<'_>) -> Result<()> {
         let turn = self.hold(JobKind::Maintain)?;
-        let numbers: Vec<i64> = dropped.iter().map(|place| place.n as i64).collect();
-        let bodies: Vec<_> = dropped.iter().map(|place| Record::Dropped { len: place.len }.encode(place.n)).collect();
+        let (mut numbers, mut bodies) = (Vec::new(), Vec::new());
+        for place in dropped {
+            if !self.look(|look| look.is_wanted(place.n))? {
+                numbers.push(place.n as i64);
+                bodies.push(Record::Dropped { len: place.len }.encode(place.n));
+            }
+        }
         self.alone(async |client| {
             let written = client.execute(&self.sql.erase, &[&numbers, &bodies]).await;
             written.map(drop).map_err(|error| Fault::of("erasing dropped bytes", &error))

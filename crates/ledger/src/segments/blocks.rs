@@ -10,8 +10,8 @@ use crate::segment::RawBlock;
 const BLOCK_CACHE_BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 48 << 20 };
 
 /// Blocks by last use, dropped from the least recent on when they grow past the bound.
-#[derive(Default)]
 pub(super) struct BlockCache {
+    bytes_max: usize,
     blocks: HashMap<(Digest, u32), (RawBlock, u64)>,
     bytes: usize,
     clock: u64,
@@ -20,7 +20,24 @@ pub(super) struct BlockCache {
     pub(super) unpacked: usize,
 }
 
+impl Default for BlockCache {
+    fn default() -> Self {
+        Self::of(BLOCK_CACHE_BYTES_MAX)
+    }
+}
+
 impl BlockCache {
+    pub(super) fn of(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            blocks: HashMap::new(),
+            bytes: 0,
+            clock: 0,
+            #[cfg(test)]
+            unpacked: 0,
+        }
+    }
+
     pub(super) fn get(&mut self, segment: &Digest, block: u32) -> Option<RawBlock> {
         self.clock += 1;
         let (bytes, used) = self.blocks.get_mut(&(*segment, block))?;
@@ -36,14 +53,14 @@ impl BlockCache {
         if let Some((old, _)) = self.blocks.insert((*segment, block), (bytes, self.clock)) {
             self.bytes -= old.len();
         }
-        while self.bytes > BLOCK_CACHE_BYTES_MAX && self.blocks.len() > 1 {
+        while self.bytes > self.bytes_max && self.blocks.len() > 1 {
             self.drop_oldest();
         }
     }
 
     /// Drops what would not be kept beside so many bytes more.
     pub(super) fn make_room(&mut self, bytes: usize) {
-        while self.bytes + bytes > BLOCK_CACHE_BYTES_MAX && !self.blocks.is_empty() {
+        while self.bytes + bytes > self.bytes_max && !self.blocks.is_empty() {
             self.drop_oldest();
         }
     }

@@ -29,10 +29,11 @@ use self::beside::Beside;
 use crate::batch::{Appended, Batch};
 use crate::error::{LedgerError, Outcome};
 use crate::group::{Group, Party};
-use crate::index::{Index, IndexError, Lookup, Place, Rows, StreamOrder, Totals, unreadable};
+use crate::index::{ArtifactRow, Index, IndexError, Lookup, Place, Rows, StreamOrder, Totals, unreadable};
 use crate::look::{self, ByNumber, Look, Trouble, answers, told};
 use crate::private;
 use crate::record::{FrameRecord, Record};
+use crate::segment::SegmentError;
 use crate::segments::Segments;
 use crate::{
     ArtifactSummary, Ledger, Link, Part, PartSink, Present, Result, Sink, Span, StoredCommit, StoredFrame,
@@ -395,6 +396,26 @@ impl SqliteLedger {
         answer
     }
 
+    /// Reads out of the segment that an artifact is in, and goes on in the one that it is moved to meanwhile.
+    fn read_segment(&self, id: &ArtifactId, row: &ArtifactRow, range: Range<u64>, sink: &mut Sink<'_>) -> Result<()> {
+        let Range { mut start, end } = range;
+        let find = || self.look(|look| look.segment_of(id, row));
+        let mut segment = find()?;
+        loop {
+            let rest = start..end;
+            let mut take = |bytes: &[u8]| {
+                start += bytes.len() as u64;
+                sink(bytes)
+            };
+            let read = self.segments.artifact(&segment, id, rest, &mut take);
+            let Err(LedgerError::Segment(SegmentError::MissingSegment { .. })) = read else { return read };
+            let before = std::mem::replace(&mut segment, find()?);
+            if segment == before {
+                return read;
+            }
+        }
+    }
+
     /// Throws the index away and folds the log anew.
     pub fn rebuild_index(&self) -> Result<()> {
         let mut writer = lock(&self.writer);
@@ -513,10 +534,7 @@ impl Ledger for SqliteLedger {
                 let bytes = self.look(|look| look.inline_bytes(id, &row))?;
                 sink(&bytes[range.start as usize..range.end as usize]).map_err(LedgerError::Output)
             }
-            Place::Segment => {
-                let segment = self.look(|look| look.segment_of(id, &row))?;
-                self.segments.artifact(&segment, id, range, sink)
-            }
+            Place::Segment => self.read_segment(id, &row, range, sink),
         }
     }
 

@@ -11,7 +11,10 @@ use super::{Records, SqliteLedger};
 use crate::error::LedgerError;
 use crate::index::{Index, Lookup, Rows, unreadable};
 use crate::record::Record;
-use crate::seal::{Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, absorb, into_segment, known_chunks};
+use crate::repack::repack;
+use crate::seal::{
+    Cold, RANGE_BYTES_MAX, RANGE_BYTES_MIN, Range, Sealed, ToSeal, absorb, into_segment, known_chunks, lay_out,
+};
 use crate::segment::SegmentSummary;
 use crate::segments::Lease;
 use crate::{Progress, Result};
@@ -42,11 +45,7 @@ impl SqliteLedger {
         let mut done = Sealed::default();
         let _alone = self.maintenance()?;
         while let Some((first, last)) = self.next_range()? {
-            let summary = self.seal_range(first, last, progress)?;
-            done.records += last - first + 1;
-            done.segments += 1;
-            done.raw_bytes += summary.raw_bytes;
-            done.stored_bytes += summary.bytes;
+            done.add(&self.seal_range(first, last, progress)?);
         }
         if done.segments > 0 {
             self.shrink()?;
@@ -86,17 +85,24 @@ impl SqliteLedger {
     }
 
     /// Writes a range of records into a new segment, without what was dropped, and switches to it.
-    pub(super) fn seal_range(&self, first: u64, last: u64, progress: &mut Progress<'_>) -> Result<SegmentSummary> {
+    pub(super) fn seal_range(&self, first: u64, last: u64, progress: &mut Progress<'_>) -> Result<Sealed> {
         let _lease = self.segments.lease()?;
         let mut log = log::open(&self.dir.join("log.db"), self.vfs())?;
         let index = self.caught_up_index(&log)?;
         let rows = Rows(&index);
         let records = Records { log: Log(&log), segments: &self.segments };
-        let known = known_chunks(&self.segments, &records.log.sealed()?)?;
+        // What counted on a segment that is replaced would keep it, with all that was dropped of it.
+        let mut others = records.log.sealed()?;
+        others.retain(|range| range.last_n < first || range.first_n > last);
+        let known = known_chunks(&self.segments, &others)?;
         let cold = Logged { records, index: Index(&rows) };
-        let summary = into_segment(&self.segments, &cold, Range { first, last }, known, progress)?;
+        let layout = lay_out(&cold, Range { first, last })?;
+        let moved = repack(&self.segments, &cold, &layout.naming(), progress)?;
+        let to_seal = ToSeal { records: &cold, layout, moved };
+        let summary = into_segment(&self.segments, &to_seal, known, progress)?;
+        let sealed = Sealed::of(last - first + 1, &summary, &to_seal.moved);
         switch(&mut log, first, last, &summary)?;
-        Ok(summary)
+        Ok(sealed)
     }
 
     fn caught_up_index(&self, log: &Connection) -> Result<Connection> {

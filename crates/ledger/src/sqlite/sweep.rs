@@ -71,7 +71,12 @@ impl SqliteLedger {
     /// Frees the bytes of artifacts that were dropped, given where they were before.
     pub fn erase(&self, dropped: &[ArtifactPlace], progress: &mut Progress<'_>) -> Result<()> {
         let _alone = self.maintenance()?;
-        let hot: Vec<_> = dropped.iter().filter(|place| !place.sealed).collect();
+        let mut hot = Vec::new();
+        for place in dropped.iter().filter(|place| !place.sealed) {
+            if !self.look(|look| look.is_wanted(place.n))? {
+                hot.push(place);
+            }
+        }
         self.erase_rows(&hot)?;
         let mut ranges: Vec<_> = dropped.iter().filter(|place| place.sealed).map(|place| place.n).collect();
         ranges.sort_unstable();

@@ -406,6 +406,9 @@ impl<'s, 'p> Importer<'s, 'p> {
     where
         's: 'scope,
     {
+        // What is written or unpacked meanwhile is nobody's to sweep, and neither are segments of earlier groups, whose
+        // chunks are left out of later ones: `maintain` may have put their artifacts elsewhere.
+        let _lease = self.store.ledger.segments().lease()?;
         let mut retries = 0;
         let mut storing: Option<Storing<'scope>> = None;
         loop {
@@ -458,10 +461,8 @@ impl<'s, 'p> Importer<'s, 'p> {
         }
         let taken = self.waiting.iter().flat_map(Waiting::found).collect();
         let segments = self.store.ledger.segments();
-        // What is written or unpacked meanwhile is nobody's to sweep.
-        let lease = segments.lease()?;
         let written = |Filled { batches, commits, counted }, segment| {
-            Ok(Some(Written { taken, lease, segment, batches, commits, counted }))
+            Ok(Some(Written { taken, segment, batches, commits, counted }))
         };
         if self.bytes_left() <= limits::ARTIFACT_INLINE_BYTES_MAX as u64 {
             return written(self.fill(self.group(Sink::Batch))?, None);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use enjamb_core::{ArtifactId, CommitId};
-use enjamb_ledger::{Batch, Lease, Ledger, NewSegment, SegmentRecord};
+use enjamb_ledger::{Batch, Ledger, NewSegment, SegmentRecord};
 
 use super::SourceFile;
 use super::file::FileImport;
@@ -21,8 +21,6 @@ pub(super) struct Underway {
 pub(super) struct Written {
     /// What waited before it, should it have to be begun again.
     pub taken: Vec<SourceFile>,
-    /// What was written is nobody's to sweep.
-    pub lease: Lease,
     pub segment: Option<(NewSegment, SegmentRecord)>,
     /// At least one.
     pub batches: Vec<Batch>,
@@ -53,11 +51,8 @@ impl Written {
     }
 
     pub(super) fn start<'scope>(self, scope: &'scope Scope<'scope, '_>, store: &'scope Store) -> Storing<'scope> {
-        let Self { taken, lease, segment, batches, counted, .. } = self;
-        let stored = scope.spawn(move || {
-            let _lease = lease;
-            put(store, segment, batches)
-        });
+        let Self { taken, segment, batches, counted, .. } = self;
+        let stored = scope.spawn(move || put(store, segment, batches));
         Storing { taken, counted, stored }
     }
 

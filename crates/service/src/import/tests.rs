@@ -164,6 +164,36 @@ fn what_the_group_before_is_about_to_store_is_known() {
     }
 }
 
+/// Later groups count on what segments of earlier ones hold, wherever `maintain` has put it by then.
+#[test]
+fn what_is_maintained_while_an_import_goes_on_is_there_for_the_rest_of_it() {
+    let home = Home::new();
+    let all = home.path().join("all");
+    fs::create_dir(&all).unwrap();
+    let mut dice = Dice(17);
+    let common: Vec<u8> = (0..600).flat_map(|_| dice.line()).collect();
+    let whole: Vec<Vec<u8>> = (0..6).map(|_| [dice.line(), common.clone(), dice.line()].concat()).collect();
+    for (n, bytes) in whole.iter().enumerate() {
+        fs::write(all.join(format!("{n}.jsonl")), bytes).unwrap();
+    }
+    let store = Store::create(&home.store(), Env::system()).unwrap();
+    let bounds = ImportBounds { window_bytes: 1 << 20, group_frames: 1 };
+    let mut seen = 0;
+    let mut progress = |_: &Path, _, _| {
+        seen += 1;
+        // In a database that has no place for segments there is nothing to maintain.
+        let swept = store.maintain(&mut |_, _| {}).map_or(None, |done| done.swept_bytes);
+        assert_eq!(swept, None, "what an import counts on is nobody's to sweep");
+    };
+    let report = store.import(files_in(&all).unwrap(), &options(bounds), &mut progress).unwrap();
+    assert!(report.failed.is_empty() && seen >= 6, "{seen} times, {:?}", report.failed);
+    let _ = store.maintain(&mut |_, _| {});
+    for (n, bytes) in whole.iter().enumerate() {
+        assert!(exported(&store, &all.join(format!("{n}.jsonl"))) == *bytes, "{n}");
+    }
+    assert_eq!(store.verify(false, &mut |_, _| {}).unwrap().findings, []);
+}
+
 #[test]
 fn two_who_import_the_same_at_once_end_with_one_of_each() {
     let home = Home::new();

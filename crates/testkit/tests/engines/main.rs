@@ -12,5 +12,6 @@ mod model;
 mod nodes;
 mod objects;
 mod power;
+mod repacked;
 mod sealed;
 mod store;
