@@ -207,7 +207,8 @@ fn an_export_becomes_a_file_at_once_and_replaces_none() {
     check_json(&enjamb.json(&["frames", "export", "-o", &all]), &expected);
     assert_eq!(fs::read_to_string(&all).unwrap().lines().count(), 4, "all frames, in the order of the log");
     let refused = enjamb.run(&["frames", "export", "-o", &one]).exits(5);
-    check(&refused.err(), "error: [..]/one.jsonl: [..]xists[..]\n");
+    let said = "error: [..]/one.jsonl: [..]xists[..]\nhelp:  nothing is overwritten; name a file that is not there\n";
+    check(&refused.err(), said);
     enjamb.run(&["frames", "export", "art-00000000", "-o", &enjamb.path("new")]).exits(3);
     assert!(!enjamb.home().join("new").exists(), "what fails leaves no file");
 }

@@ -56,6 +56,7 @@ impl SqliteLedger {
         }
         sync_dir(&to.join("segments"))?;
         write_manifest(to, &listed)?;
+        remove_unlisted(to, &listed)?;
         done.files = listed.len() as u64;
         done.bytes = listed.iter().map(|file| file.bytes).sum();
         Ok(done)
@@ -175,6 +176,19 @@ fn digest_file(path: &Path) -> Result<(Digest, u64)> {
 fn list(dir: &Path, name: &str) -> Result<Listed> {
     let (digest, bytes) = digest_file(&dir.join(name))?;
     Ok(Listed { digest, bytes, name: name.to_owned() })
+}
+
+/// Segments of an earlier backup that the store does not have any more: it may have dropped what is in them.
+fn remove_unlisted(to: &Path, listed: &[Listed]) -> Result<()> {
+    let dir = to.join("segments");
+    let failed = |error| LedgerError::io(&dir, error);
+    for entry in fs::read_dir(&dir).map_err(failed)? {
+        let name = format!("segments/{}", entry.map_err(failed)?.file_name().to_string_lossy());
+        if name.ends_with(".seg") && listed.iter().all(|file| file.name != name) {
+            remove_if_there(&to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 fn write_manifest(dir: &Path, listed: &[Listed]) -> Result<()> {

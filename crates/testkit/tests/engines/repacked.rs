@@ -28,11 +28,20 @@ fn text(seed: u64, len: usize) -> Vec<u8> {
     (0..).flat_map(line).take(len).collect()
 }
 
-/// Puts artifacts into one segment, but for chunks that are in `known`.
 fn store_hurried(ledger: &SqliteLedger, contents: &[&[u8]], known: &HashMap<Digest, ChunkAt>) -> Digest {
+    store_in_segment(ledger, HURRIED, contents, known)
+}
+
+/// Puts artifacts into one segment, but for chunks that are in `known`.
+fn store_in_segment(
+    ledger: &SqliteLedger,
+    options: SegmentOptions,
+    contents: &[&[u8]],
+    known: &HashMap<Digest, ChunkAt>,
+) -> Digest {
     let mut new = ledger.segments().create().expect("a new segment");
     let find = |digest: &Digest| known.get(digest).copied();
-    let mut writer = SegmentWriter::new(new.writer(), HURRIED, find).expect("a writer");
+    let mut writer = SegmentWriter::new(new.writer(), options, find).expect("a writer");
     let artifacts = contents.iter().map(|content| {
         let mut sink = writer.artifact();
         sink.write(content).expect("room");
@@ -106,18 +115,10 @@ fn an_artifact_that_is_read_by_range_stays_where_it_is() {
     let dir = store::directory();
     let ledger = store::create(dir.path());
     let content = text(4, 3 << 20);
-    let mut new = ledger.segments().create().expect("a new segment");
-    let mut writer = SegmentWriter::new(new.writer(), SegmentOptions::RANGES, |_: &Digest| None).expect("a writer");
-    let mut sink = writer.artifact();
-    sink.write(&content).expect("room");
-    let artifacts = vec![sink.finish().expect("an artifact")];
-    let (_, summary, _) = writer.finish().expect("a segment");
-    ledger.segments().publish(new, &summary.digest).expect("the segment is published");
-    let record = SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts };
-    append(&ledger, Batch { segments: vec![record], ..Batch::default() });
+    let segment = store_in_segment(&ledger, SegmentOptions::RANGES, &[&content], &HashMap::new());
     say(&ledger);
     assert_eq!(maintain(&ledger), 1);
-    assert!(ledger.segments().path(&summary.digest).is_file());
+    assert!(ledger.segments().path(&segment).is_file());
     check_holds(&ledger, &[&content]);
 }
 
@@ -173,4 +174,21 @@ fn who_reads_goes_on_where_the_bytes_are_moved_to() {
     read.expect("the artifact");
     assert_eq!(maintained, 2);
     assert!(got == second);
+}
+
+#[test]
+fn a_backup_over_an_earlier_one_keeps_nothing_that_the_store_let_go_of() {
+    let dir = store::directory();
+    let (ledger, to) = (store::create(&dir.path().join("store")), dir.path().join("backup"));
+    let content = text(9, 3 << 20);
+    store_hurried(&ledger, &[&content], &HashMap::new());
+    say(&ledger);
+    let back_up = || ledger.backup(&to, &mut |_, _| {}).expect("a backup");
+    back_up();
+    maintain(&ledger);
+    assert_eq!(back_up().files, 3, "the log, records and artifacts");
+    assert_eq!(std::fs::read_dir(to.join("segments")).expect("a directory").count(), 2);
+    let restored = dir.path().join("restored");
+    SqliteLedger::restore(&to, &restored, &mut |_, _| {}).expect("the backup is whole");
+    check_holds(&store::open(&restored), &[&content]);
 }
