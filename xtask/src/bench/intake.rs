@@ -15,17 +15,17 @@ pub(super) fn run(bench: &Bench, corpus: &Path) -> Result<(), Problem> {
     rounds::finished(&mut import(bench, &again, corpus))?;
     let mut systems = vec![
         System::new("cp -r and sync", || {
-            rounds::timed(&mut shell(bench, corpus, "cp -r \"$CORPUS\" \"$HERE\" && sync -f \"$HERE\"")?)
+            settled(&mut shell(bench, corpus, "cp -r \"$CORPUS\" \"$HERE\" && sync -f \"$HERE\"")?)
         }),
         System::new("enjamb import", || {
             let store = bench.fresh("import")?;
-            rounds::timed(&mut import(bench, &store, corpus))
+            settled(&mut import(bench, &store, corpus))
         }),
-        System::new("enjamb import, nothing new", || rounds::timed(&mut import(bench, &again, corpus))),
+        System::new("enjamb import, nothing new", || settled(&mut import(bench, &again, corpus))),
     ];
     for (program, line) in PEERS {
         if on_path(program) {
-            systems.push(System::new(program, || rounds::timed(&mut shell(bench, corpus, line)?)));
+            systems.push(System::new(program, || settled(&mut shell(bench, corpus, line)?)));
         } else {
             println!("  {program}: not installed");
         }
@@ -36,6 +36,12 @@ pub(super) fn run(bench: &Bench, corpus: &Path) -> Result<(), Problem> {
     table::print(&format!("{title} a copy with sync"), &rows(&systems, &samples, &goals(1, 5.0)), &samples[0]);
     table::print(&format!("{title} our first time"), &rows(&systems, &samples, &goals(2, 0.05)), &samples[1]);
     sizes(bench, corpus)
+}
+
+/// Times a command once the disk is done with what others left it.
+fn settled(command: &mut Command) -> Result<Sample, Problem> {
+    rounds::finished(&mut Command::new("sync"))?;
+    rounds::timed(command)
 }
 
 /// Of what restic needs for the same files, once `maintain` was there.
