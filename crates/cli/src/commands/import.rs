@@ -17,6 +17,9 @@ use crate::failure::{Exit, Result};
 use crate::text::{bytes, plural};
 use crate::ui::Table;
 
+/// After so much was read it is said how much room it takes.
+const ROOM_BYTES_MIN: u64 = 10 << 20;
+
 #[derive(Args)]
 #[command(after_help = "Example:\n  enjamb import\n  enjamb import --from claude,codex --since 7d\n  \
     enjamb import ~/old/sessions --dry-run\n\n\
@@ -67,7 +70,12 @@ impl Import {
         if self.paths.is_empty() && self.from.is_empty() && self.since.is_none() && done.failed.is_empty() {
             super::missed_at(store.dir()).forget();
         }
-        report(context, &done, self.report)
+        let exit = report(context, &done, self.report)?;
+        if done.bytes >= ROOM_BYTES_MIN && !context.ui.is_json() {
+            let room = bytes(store.disk_use()?.total());
+            context.ui.line(format!("store      {room} in all    enjamb maintain packs it closer"))?;
+        }
+        Ok(exit)
     }
 
     fn found(&self) -> Result<Vec<SourceFile>> {

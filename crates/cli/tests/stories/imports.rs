@@ -91,6 +91,20 @@ fn every_byte_comes_back_whatever_it_is() {
 }
 
 #[test]
+fn after_much_was_read_it_is_said_how_much_room_it_takes() {
+    let enjamb = Enjamb::new();
+    let said = "the same again and ".repeat(16_000);
+    let line =
+        |n| format!(r#"{{"type":"user","uuid":"u{n}","message":{{"role":"user","content":"{n} {said}"}}}}"#) + "\n";
+    let path = enjamb.file("large.jsonl", (0..36).map(line).collect::<String>());
+    let out = enjamb.run(&["import", &path]).done().out();
+    let last = "store      [..] in all    enjamb maintain packs it closer\n";
+    check(&out, &format!("imported   1 file as [..] commits, 11 MB\n{last}"));
+    check_export(&enjamb, &path);
+    check(&enjamb.run(&["import", &path]).done().out(), "imported   0 files as 0 commits, 0 B\nunchanged  1 file\n");
+}
+
+#[test]
 fn a_turn_is_a_commit_and_bears_where_it_is_from() {
     let enjamb = Enjamb::new();
     let path = enjamb.file("5d1c.jsonl", turns(0, 3));
