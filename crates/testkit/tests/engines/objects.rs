@@ -142,16 +142,40 @@ fn expected(count: u64, bytes: usize) -> Vec<u8> {
 
 /// Stores bytes in a segment of their own, as large ones are.
 fn put_large(engine: &Engine, content: &[u8]) -> Result<ArtifactId> {
+    put_together(engine, &[content])?;
+    Ok(ArtifactId::of(content))
+}
+
+/// Stores artifacts in one segment.
+fn put_together(engine: &Engine, contents: &[&[u8]]) -> Result<()> {
     let mut new = engine.segments().create()?;
     let mut writer = SegmentWriter::new(new.writer(), SegmentOptions::RANGES, |_: &_| None)?;
-    let mut sink = writer.artifact();
-    sink.write(content)?;
-    let (id, len) = sink.finish()?;
+    let mut artifacts = Vec::new();
+    for content in contents {
+        let mut sink = writer.artifact();
+        sink.write(content)?;
+        artifacts.push(sink.finish()?);
+    }
     let (_, summary, _) = writer.finish()?;
     engine.segments().publish(new, &summary.digest)?;
-    let record = SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts: vec![(id, len)] };
-    engine.append(Batch { segments: vec![record], ..Batch::default() })?;
-    Ok(id)
+    let record = SegmentRecord { segment: summary.digest, bytes: summary.bytes, artifacts };
+    engine.append(Batch { segments: vec![record], ..Batch::default() }).map(drop)
+}
+
+#[test]
+fn of_a_segment_with_several_artifacts_one_can_be_dropped() {
+    let Some(team) = Team::new() else { return };
+    let node = team.node();
+    let (kept, gone) = (delta(1, 2 << 20), delta(2, 2 << 20));
+    put_together(&node.engine, &[&kept, &gone]).unwrap();
+    let (store, id) = (make::stream("artifact/store"), ArtifactId::of(&gone));
+    make::append(&node.engine, make::one(&store, &make::condemned(&id)));
+    let place = node.engine.place(&id).unwrap().unwrap();
+    make::append(&node.engine, make::one(&store, &make::dropped(&id)));
+    node.engine.erase(&[place], &mut |_, _| {}).unwrap();
+    assert!(make::read(&node.engine, &id).is_err());
+    assert!(make::read(&team.node().engine, &ArtifactId::of(&kept)).unwrap() == kept);
+    node.check_whole();
 }
 
 #[test]

@@ -192,3 +192,27 @@ fn a_backup_over_an_earlier_one_keeps_nothing_that_the_store_let_go_of() {
     SqliteLedger::restore(&to, &restored, &mut |_, _| {}).expect("the backup is whole");
     check_holds(&store::open(&restored), &[&content]);
 }
+
+/// A segment that nobody can read any more keeps no others from being sealed: `verify` tells of it.
+#[test]
+fn what_is_damaged_stays_as_it_is_and_all_else_is_sealed() {
+    let dir = store::directory();
+    let ledger = store::create(dir.path());
+    let (rotten, sound) = (text(10, 2 << 20), text(11, 2 << 20));
+    let damaged = store_hurried(&ledger, &[&rotten], &HashMap::new());
+    // It counts on the damaged one for half of its bytes.
+    let half = [&text(12, 2 << 20)[..], &rotten].concat();
+    let leaning = store_hurried(&ledger, &[&half], &chunks_of(&ledger, damaged));
+    let whole = store_hurried(&ledger, &[&sound], &HashMap::new());
+    say(&ledger);
+    let path = ledger.segments().path(&damaged);
+    let mut bytes = std::fs::read(&path).expect("a segment");
+    bytes[5_000] ^= 1;
+    std::fs::write(&path, bytes).expect("a segment");
+    assert_eq!(maintain(&ledger), 2);
+    let is_there = |segment| ledger.segments().path(segment).is_file();
+    assert!(is_there(&damaged) && is_there(&leaning) && !is_there(&whole));
+    assert!(read(&ledger, &ArtifactId::of(&sound)).expect("the artifact") == sound);
+    assert!(read(&ledger, &ArtifactId::of(&rotten)).is_err());
+    assert_ne!(ledger.verify_full(&mut |_, _| {}).expect("a verification").findings, []);
+}
